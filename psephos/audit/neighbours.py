@@ -1,20 +1,23 @@
 """Neighbouring tables: the same file with other rows of one party.
 
 Each change is a function of a table, the name of the party and a random generator, and returns another table. The rows
-of the other parties and the public rows stay as they are, in the same order.
+of the other parties and the public rows stay as they are, in the same order; but pandas may write their cells otherwise
+into the neighbour's file (`PartyTable.write`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psephos.data.tables import DECIMAL_COMMA, read_table, with_decimal_points
+from psephos.data.tables import canonical, is_number, read_table
 from psephos.protocol.errors import DataError, PsephosError
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ class PartyTable:
         cells = read_table(path)
         if missing := [name for name in (label, party) if name not in cells.columns]:
             raise DataError(f"{path} has no column {missing[0]!r}; it has: {', '.join(cells.columns)}")
-        return cls(cells.reset_index(drop=True), label, party, public)
+        return cls(cells.reset_index(drop=True), label, party, canonical(public))
 
     @property
     def private(self) -> PartyTable:
@@ -104,14 +107,24 @@ class PartyTable:
 
     def numeric(self, column: str) -> bool:
         """Return whether a column holds only numbers and empty cells."""
+        return all(is_number(cell) for cell in self.cells[column] if cell)
+
+    @property
+    def typed(self) -> pd.DataFrame:
+        """The table with numbers and dates as pandas holds them: one gap makes all whole numbers of a column floats."""
         import pandas as pd
 
-        filled = with_decimal_points(self.cells[column][self.cells[column] != ""])
-        return bool(pd.to_numeric(filled, errors="coerce").notna().all())
+        table = self.cells.copy()
+        for name in table.columns:
+            for typed in (pd.to_numeric, partial(pd.to_datetime, format="ISO8601")):
+                with suppress(ValueError):
+                    table[name] = typed(self.cells[name])
+                    break
+        return table
 
     def write(self, path: Path) -> Path:
-        """Write a CSV file, separated by semicolons where numbers may have a decimal comma; returns its path."""
-        self.cells.to_csv(path, index=False, sep=";" if self.cells.attrs.get(DECIMAL_COMMA, False) else ",")
+        """Write a CSV file as pandas writes the typed table; returns its path."""
+        self.typed.to_csv(path, index=False)
         return path
 
     def with_cells(self, cells: pd.DataFrame) -> PartyTable:
@@ -126,7 +139,7 @@ class PartyTable:
 
 
 def synthetic_table(seed: int = 0, *, parties: int = 6, rows: int = 9, public: int = 30) -> PartyTable:
-    """Return a synthetic table with a column of each kind, empty cells, and two classes, also among the public rows.
+    """Return a synthetic table with columns of whole numbers, numbers, dates and text, and two classes.
 
     Args:
         seed: of its contents.
@@ -142,7 +155,7 @@ def synthetic_table(seed: int = 0, *, parties: int = 6, rows: int = 9, public: i
     for name, count in names:
         for place in range(count):
             ill = generator.random() < 0.5
-            pressure = f"{generator.normal(150 if ill else 120, 12):.1f}" if generator.random() < 0.9 else ""
+            pressure = f"{generator.normal(150 if ill else 120, 12):.0f}"
             seen = f"2024-{1 + generator.integers(12):02}-{1 + generator.integers(28):02}"
             ward = ("north", "south", "east")[generator.integers(2) if ill else 2]
             label = ("ill", "well")[place % 2] if name == "open" else "ill" if ill else "well"
@@ -237,9 +250,10 @@ def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTa
 
 
 def empty_values(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Empty all features of some of the party's rows."""
-    cells, places = table.cells.copy(), table.places(party)
-    cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.features] = ""
+    """Empty the features of one row, and give its dates a time: pandas then writes these columns otherwise."""
+    cells, place = table.cells.copy(), _one_of(table.places(party), generator)
+    for name, column in table.typed[table.features].items():
+        cells.loc[place, name] = "2024-02-29 18:30:00.5" if column.dtype.kind == "M" else ""
     return table.with_cells(cells)
 
 
@@ -416,6 +430,7 @@ RECORDS: tuple[Neighbour, ...] = (
     RECORD,
     Neighbour("one record added", add_record),
     Neighbour("one record removed", remove_record),
+    Neighbour("empty values", empty_values),
     Neighbour("a new category", add_category),
     Neighbour("an extreme number", insert_extreme),
     Neighbour("records permuted", permute_rows, reorders=True),

@@ -35,16 +35,17 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
     ) -> None:
         """Predict with a model file: print the rows of FILE as CSV, with the prediction in an added column."""
-        from psephos.data.tables import read_table
+        from psephos.data.tables import SEPARATOR, canonical_table, read_cells
         from psephos.model import load_model, write_atomically
         from psephos.protocol.errors import DataError
         from psephos.protocol.foreign import printable
         from psephos.results import FORMAT
 
         classifier = load_model(model)
-        table = read_table(file)
-        if COLUMN in table.columns:
+        cells = read_cells(file)
+        if COLUMN in cells.columns:
             raise DataError(f"{file} already has a column {COLUMN!r}, which would be overwritten: rename it")
+        table = canonical_table(cells)
         predictions, warnings = classifier.predict(table), list(classifier.model.warnings)
         warnings += [
             f"values of the column {name!r} that the model does not know count as empty cells (rows with one: {count})"
@@ -52,8 +53,8 @@ def register(app: typer.Typer) -> None:
         ]
         for warning in warnings:
             note(f"WARNING: {printable(warning)}")
-        table = classifier.model.encoding.with_decimal_points(table)
-        text = table.assign(**{COLUMN: predictions}).to_csv(index=False, lineterminator="\n")
+        separator = cells.attrs.get(SEPARATOR, ",")
+        text = cells.assign(**{COLUMN: predictions}).to_csv(index=False, sep=separator, lineterminator="\n")
         if as_json:
             document = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: predictions.tolist()}
             text = json.dumps(document) + "\n"

@@ -1,12 +1,14 @@
 """Users' own tables: which party holds which rows, which rows are public, and which are held out as test rows.
 
 A party's contribution depends on its own rows and on public values only. Its place in the roster follows from its name;
-its held-out rows from its own rows, the seed and its place; the encoding and the classes from public rows or a schema.
+its held-out rows from its own rows, the seed and its place or name; the encoding and the classes from public rows or a
+schema.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +24,11 @@ from psephos.data.tables import (
     FEW_CLASSES,
     MANY_VALUES,
     Encoding,
+    canonical,
+    check_names,
     has_fractions,
-    is_gap,
     numbers_of,
+    places_of,
     read_table,
 )
 from psephos.options import Options, option
@@ -169,29 +173,23 @@ class OwnTable:
         self._labels = table[options.label]
         self._persons = None if options.person_column is None else table[options.person_column]
         public, extra = self._public(table, path)
-        # If there is a second file, it has the public rows, and `Encoding.learn` reads numbers in that file's notation.
-        self._files = [table[features]] if extra is None else [table[features], extra[features]]
-        self._features = pd.concat(self._files)
-        self._features.attrs = dict(self._files[-1].attrs)
+        self._features = table[features]
         if extra is not None:
+            self._features = pd.concat([self._features, extra[features]])
             self._labels = pd.concat([self._labels, extra[options.label]])
-        self._is_public = public
-        if self._persons is not None and (empty := is_gap(self._persons[~public[: len(table)]])).any():
-            raise DataError(
-                f"no {options.person_column!r} in line {empty.idxmax()}: say whose row it is, or take it out"
-            )
+        self._is_public, private = public, ~public[: len(table)]
+        self._owners = None if options.party is None else table[options.party]
+        for names in (self._persons, self._owners):
+            if names is not None:
+                check_names(path, names[private])
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
         self.classes = () if options.numeric_label else self._class_names()
         check_classes(self.classes)
         self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
         self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
-        owners = None if options.party is None else table[options.party]
-        if owners is not None and (empty := owners[~public[: len(table)]] == "").any():
-            raise DataError(f"no {options.party!r} in line {empty.idxmax()}: say whose row it is, or take it out")
-        self._owners = owners
         # Sorted by name, so that a party's place does not depend on the position of its rows in the file.
-        self.owners: tuple[str, ...] = () if owners is None else tuple(sorted(owners[~public[: len(table)]].unique()))
+        self.owners: tuple[str, ...] = () if self._owners is None else tuple(sorted(self._owners[private].unique()))
 
     def _public(self, table: pd.DataFrame, path: Path) -> tuple[NDArray[np.bool_], pd.DataFrame | None]:
         """Return which rows of the table are public, bool (rows,), and the public rows of another file, if any."""
@@ -199,11 +197,14 @@ class OwnTable:
         if options.public is None:
             return public, None
         other = Path(options.public).expanduser()
-        is_party = options.party is not None and bool((table[options.party] == options.public).any())
+        owned = np.zeros(len(table), bool)
+        if options.party is not None:
+            owned = np.asarray(table[options.party] == canonical(options.public))
+        is_party = bool(owned.any())
         if is_party and other.is_file():
             raise InvalidParameter(f"--public {options.public} is a party and a file: ./{options.public} is the file")
         if is_party:
-            return np.asarray(table[options.party] == options.public), None
+            return owned, None
         if not other.is_file():
             column = "" if options.party is None else f" and no value of the column {options.party!r}"
             raise DataError(f"--public {options.public} is no file{column}")
@@ -229,11 +230,11 @@ class OwnTable:
         if options.classes and from_schema and options.classes != from_schema:
             raise InvalidParameter("--classes and the schema name different classes: leave one of them out")
         if names := options.classes or from_schema:
-            if len(set(names)) < len(names) or len(names) < 2:
+            if len({*map(canonical, names)} - {""}) < max(2, len(names)):
                 raise InvalidParameter(f"classes are two or more different names, not {', '.join(names)}")
             return tuple(names)
         labels = self._labels if options.sample_public else self._labels[self._is_public]
-        counts = labels[~is_gap(labels)].value_counts()
+        counts = labels[labels != ""].value_counts()
         if len(counts) < 2:
             raise DataError(
                 f"the public rows have {len(counts)} classes in the column {options.label!r}: name all classes with "
@@ -256,11 +257,11 @@ class OwnTable:
             DataError: a private row has no label, or a label that is no class and --other-labels is "refuse".
         """
         options, private = self._options, ~self._is_public
-        if (gap := is_gap(self._labels[private])).any():
+        if (gap := self._labels[private] == "").any():
             raise DataError(
                 f"no {options.label!r} in line {gap.idxmax()} ({gap.sum()} rows in all): fill them in, or take them out"
             )
-        places = {name: number for number, name in enumerate(self.classes)}
+        places = places_of(self.classes)
         y = np.array([places.get(label, -1) for label in self._labels], np.int64)
         unknown = private & (y < 0)
         if not unknown.any() or options.other_labels == "drop":
@@ -272,12 +273,12 @@ class OwnTable:
                 f"{', '.join(self.classes)}: correct it, name every class with --classes, or decide with "
                 "--other-labels drop or --other-labels CLASS"
             )
-        if options.other_labels not in places:
+        if (other := canonical(options.other_labels)) not in places:
             raise InvalidParameter(
                 f"--other-labels is refuse, drop or one of the classes {', '.join(self.classes)}, not "
                 f"{options.other_labels!r}"
             )
-        y[unknown] = places[options.other_labels]
+        y[unknown] = places[other]
         return y
 
     def _numbers(self) -> NDArray[np.float64]:
@@ -287,7 +288,7 @@ class OwnTable:
             DataError: a private row has no label, or a label is no finite number.
         """
         label, private = self._options.label, ~self._is_public
-        gap = is_gap(self._labels)
+        gap = self._labels == ""
         if (missing := gap & private).any():
             line = self._labels.index[int(missing.to_numpy().argmax())]
             raise DataError(
@@ -351,17 +352,23 @@ class OwnTable:
         return np.split(rows[np.argsort(owner, kind="stable")], np.cumsum(sizes))[:-1]
 
     def _held_out(
-        self, rows_of: Sequence[NDArray[np.int64]], seed: int, *, by_content: bool
+        self, rows_of: Sequence[NDArray[np.int64]], X: NDArray[np.float64], seed: int, *, by_content: bool
     ) -> list[NDArray[np.int64]]:
-        """Return the rows of each party that are held out; arguments as in `deal`."""
+        """Return the rows of each party that are held out; `X` are the encoded rows, other arguments as in `deal`."""
         share = self._options.held_out
         if not by_content:
             generators = (np.random.default_rng([seed, _HELD_OUT_STREAM, number]) for number in range(len(rows_of)))
             return [held_out_rows(rows, share, own) for rows, own in zip(rows_of, generators, strict=True)]
-        cells = self._features.assign(**{"": self._labels.to_numpy()})
+        private = np.concatenate(rows_of)
         if self._persons is not None:
-            cells = self._persons.to_frame()
-        return [rows[held_out_by_content(cells.iloc[rows], share, seed)] for rows in rows_of]
+            keys = [name.encode() for name in self._persons.to_numpy()[private]]
+        else:
+            # Rows without owners are numbered in the whole table: to which party one is dealt depends on other rows.
+            names = [self.owners[number] if self.owners else "" for number, rows in enumerate(rows_of) for _ in rows]
+            keys = row_keys(X[private], self._y[private], names)
+        held_out = np.zeros(len(X), dtype=np.bool_)
+        held_out[private] = coins(keys, share, seed)
+        return [rows[held_out[rows]] for rows in rows_of]
 
     def deal(
         self,
@@ -381,8 +388,8 @@ class OwnTable:
             seed: seed for dealing rows without owners, for held-out rows, and for samples from a schema.
             sizes, concentration: distribution of rows without owners, as in `psephos.data.splits.deal_rows`.
             samples: number of samples drawn from a schema without public rows; `DRAWN_SAMPLES` by default.
-            by_content: hold out rows by `held_out_by_content`, as privacy of a record needs; an owner may then be left
-                without a row, since one record must not decide whether it takes part.
+            by_content: hold out each row by a coin of its own (`row_keys`, `coins`), as privacy of a record needs; an
+                owner may then be left without a row, since one record must not decide whether it takes part.
             agreed: the encoding to use instead of that which the public rows or the schema determine.
 
         Raises:
@@ -402,7 +409,7 @@ class OwnTable:
             shuffled = generator.permutation(private)
             rows_of = deal_rows(shuffled, self._y[shuffled], parties, sizes, concentration, generator)
         encoding, cautions = self._encoding(auxiliary) if agreed is None else (agreed, [])
-        X, y = np.concatenate([encoding.apply(file) for file in self._files]), self._y
+        X, y = encoding.apply(self._features), self._y
         schema_samples = self._schema_samples(samples, seed)
         if schema_samples is not None:
             assert self._schema is not None
@@ -415,7 +422,7 @@ class OwnTable:
                 np.concatenate([X, schema_samples]),
                 np.concatenate([y, np.full(len(schema_samples), np.nan if options.numeric_label else -1)]),
             )
-        held_out = self._held_out(rows_of, seed, by_content=by_content)
+        held_out = self._held_out(rows_of, X, seed, by_content=by_content)
         names = tuple(encoding.features)
         return Split(
             Dataset(self.name, X, y, None, None, self.classes, f"the file {self.name}", names),
@@ -479,24 +486,36 @@ def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Gen
     return np.sort(generator.permutation(rows)[: min(count, len(rows) - 1)])
 
 
-def held_out_by_content(cells: pd.DataFrame, share: float, seed: int) -> NDArray[np.bool_]:
-    """Choose rows that are not trained on, each by its own content alone: a hash of its cells and of the seed.
+def row_keys(X: NDArray[np.float64], y: NDArray[Any], owners: Sequence[str]) -> list[bytes]:
+    """Return what tells each row apart: its owner, its values, and its number among the equal rows of this owner.
 
-    Whether a row is held out therefore does not depend on any other row, on their number or on their order. If one
-    record is private, the sum of a neighbouring table differs in that record's part alone. All rows of a party may be
-    held out.
+    Equal rows have different keys. As they are interchangeable, a row that is added, removed or replaced changes no
+    other row's key.
 
     Args:
-        cells: text of the party's rows, (n, columns).
-        share: share of rows that is held out on average.
-        seed: seed of the hash.
+        X: encoded rows, (n, d).
+        y: their class numbers, or numeric labels, (n,).
+        owners: name of the owner of each row.
+    """
+    values = np.column_stack([X, y]).astype("<f8") + 0.0  # -0.0 becomes 0.0
+    equal: Counter[tuple[str, bytes]] = Counter()
+    keys = []
+    for owner, row in zip(owners, values, strict=True):
+        content = row.tobytes()
+        keys.append(repr((owner, equal[owner, content])).encode() + content)
+        equal[owner, content] += 1
+    return keys
 
-    Returns:
-        Whether each row is held out, (n,).
+
+def coins(keys: Sequence[bytes], share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose what is held out, each by its own key and the seed alone, bool (n,): equal keys go together.
+
+    Whether one is held out depends neither on the others nor on their number or order. If one record is private, the
+    sum of a neighbouring table differs in that record's part alone. All rows of a party may be held out.
     """
     limit = int(share * 2**64)
-    digests = (hashlib.sha256("\0".join((str(seed), *map(str, row))).encode()) for row in cells.to_numpy())
-    return np.array([int.from_bytes(digest.digest()[:8], "big") < limit for digest in digests], dtype=np.bool_)
+    digests = (hashlib.sha256(f"{seed}\0".encode() + key).digest() for key in keys)
+    return np.array([int.from_bytes(digest[:8], "big") < limit for digest in digests], dtype=np.bool_)
 
 
 def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from psephos.data.tables import GAPS, LARGEST, Column, Encoding
+from psephos.data.tables import LARGEST, Column, Encoding, canonical, places_of
 from psephos.protocol.errors import DataError, DataSetMissingError
 from psephos.protocol.foreign import has_controls, parse_toml, read_text
 
@@ -166,27 +166,20 @@ def _column(name: str, table: Any) -> ColumnSchema:
 
 def _check_column(path: Path, name: str, column: ColumnSchema) -> None:
     if isinstance(column, TextColumn):
-        if len(set(column.values)) < len(column.values):
-            raise DataError(f"{path}: the column {name!r} has a value twice")
-        if never := [value for value in column.values if value != value.strip() or _is_gap(value)]:
-            raise DataError(
-                f"{path}: no cell of the column {name!r} has the value {never[0]!r}: cells are read without spaces "
-                "around them, and gaps have no value"
-            )
+        try:
+            places_of(column.values)
+        except DataError as error:
+            raise DataError(f"{path}: the values of the column {name!r} are not different ones: {error}") from None
     elif not _number(column.minimum) < _number(column.maximum):
         raise DataError(f"{path}: the minimum of the column {name!r} is not below its maximum")
 
 
 def _encoded(name: str, column: ColumnSchema) -> Column:
     if isinstance(column, TextColumn):
-        return Column(name, "text", values=column.values)
+        return Column(name, "text", values=tuple(map(canonical, column.values)))
     middle = (_number(column.minimum) + _number(column.maximum)) / 2
     fill = middle if column.fill is None else _number(column.fill)
     return Column(name, "number" if isinstance(column, NumberColumn) else "date", fill=fill)
-
-
-def _is_gap(value: str) -> bool:
-    return value.lower() in [gap.lower() for gap in GAPS]
 
 
 def _number(value: float | date) -> float:

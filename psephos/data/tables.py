@@ -1,18 +1,20 @@
 """Users' own tables: read as text, and encoded as numbers in the way that public rows determine.
 
-A table is read as text, cell by cell, so that no value is changed silently. The public rows alone determine the type of
-a column and its encoding (`Encoding.learn`), because the encoding is part of the released model and would otherwise
-reveal something about private rows. `Encoding.summary` describes it in words.
+A table is read as text, and each cell as the one text of its value (`canonical`), so that no row changes how another is
+read. The public rows alone determine the type of a column and its encoding (`Encoding.learn`), because the encoding is
+part of the released model and would otherwise reveal something about private rows. `Encoding.summary` describes it in
+words.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import shlex
 from collections.abc import Collection, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
@@ -29,22 +31,28 @@ if TYPE_CHECKING:  # takes half a second to import
     import pandas as pd
 
 __all__ = [
-    "DECIMAL_COMMA",
     "FEW_CLASSES",
-    "GAPS",
     "MANY_VALUES",
+    "SEPARATOR",
     "Column",
     "Encoding",
+    "canonical",
+    "canonical_table",
     "cells_of",
+    "check_names",
     "has_fractions",
-    "is_gap",
+    "is_number",
     "numbers_of",
+    "places_of",
+    "read_cells",
     "read_table",
-    "with_decimal_points",
 ]
 
-GAPS = ("", "NA", "N/A", "NaN", "null", "?")
-"""Cells that count as empty, in upper or lower case."""
+GAPS = frozenset(("", "na", "n/a", "nan", "<na>", "null", "?", "NaT"))
+"""Cells that count as empty; those in lower case also in upper case."""
+
+TRUTH = {"true": "1", "false": "0"}
+"""The numbers that truth values are, in lower case: pandas writes 1.0 for True where another row has a gap."""
 
 MANY_VALUES = 20
 """A text column with more values than this gets a warning, since each value becomes a feature."""
@@ -56,16 +64,20 @@ LARGEST = 1e100
 """The largest magnitude of a number in a table: the squares of larger ones could overflow."""
 
 _YEARS = 1678, 2261
-"""The years that lie wholly within the range of 64-bit nanoseconds, in which dates become numbers."""
+"""The first and last year of dates that are read; others usually stand for a date that is not known."""
 
-DECIMAL_COMMA = "decimal_comma"
-"""The entry of a table's `attrs` that is True where its numbers may be written with a decimal comma, as in 1,5."""
+MOST_EXACT = 2.0**53
+"""The largest whole number up to which float64 holds all."""
+
+SEPARATOR = "separator"
+"""The entry of the `attrs` of raw cells that says what separates the columns of their CSV file."""
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _INFINITE = r"(?i:[+-]?inf(?:inity)?)"
 _COMMA = r"[+-]?\d[\d.]*,\d+|[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
-_DECIMAL_COMMA = r"([+-]?\d+),(\d+)"
-_DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+_DECIMAL_COMMA = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)"
+_DATE = r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
+"""A day, and perhaps minutes, seconds, a fraction, and an offset, with seconds where it is older than standard time."""
 _OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
 
 _IDENTIFIER = r"(?i:(?:.*[^a-z])?(?:id|uuid|guid|mrn|ssn|nr|no|identifier)|id[^a-z].*)|.*[a-z]I[Dd]"
@@ -78,17 +90,21 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a CSV file (comma, semicolon, tab or bar; also .gz) or a Parquet file as a table of stripped text.
+    """Read a CSV file (comma, semicolon, tab or bar; also .gz) or a Parquet file as a table of `canonical` text.
 
     A row's index is the line of the file that it ends on, or its number in a Parquet file. Lines of empty cells are
-    left out. No cell is rewritten: if semicolons or tabs separate the columns, `attrs[DECIMAL_COMMA]` is True, and
-    `Encoding` reads `1,5` as one and a half in the columns that it knows to be numbers.
+    left out. If semicolons or tabs separate the columns, `1,5` is read as 1.5.
 
     Raises:
         DataSetMissingError: there is no such file.
         DataError: it is not a table, has no rows, has rows of different lengths, or has a column without a name or two
             columns with the same name.
     """
+    return canonical_table(read_cells(path))
+
+
+def read_cells(path: Path) -> pd.DataFrame:
+    """Read a file as `read_table` does, but every cell as it is written: only for showing a user's own cells again."""
     import pandas as pd
 
     if not path.is_file():
@@ -99,7 +115,7 @@ def read_table(path: Path) -> pd.DataFrame:
     else:
         names, rows, lines, separator = _read_csv(path)
         table = pd.DataFrame(rows, columns=names, index=lines, dtype=str)
-        table.attrs[DECIMAL_COMMA] = separator in ";\t"
+        table.attrs[SEPARATOR] = separator
     names = [str(name) for name in table.columns]
     for place, name in enumerate(names):
         if not name:
@@ -151,8 +167,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        # Nullable types, so that an empty cell does not turn the other rows' integers into floats, 7 into 7.0.
-        return cells_of(pd.read_parquet(path, dtype_backend="numpy_nullable"))
+        return _texts(pd.read_parquet(path, dtype_backend="numpy_nullable"))
     except ImportError:
         raise DataError(
             "Parquet files need pyarrow (in a clone: pip install -e '.[parquet]'); or save the table as CSV"
@@ -163,12 +178,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise DataError(f"{path} is not a readable Parquet file ({error})") from None
 
 
-def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a typed table to the text that a CSV file would contain; numbers keep all digits.
-
-    Raises:
-        DataError: a cell is not a number, text, a date or a truth value.
-    """
+def _texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert a typed table to text; raises as `cells_of`."""
     import pandas as pd
 
     cells = {}
@@ -177,9 +188,84 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
         if not all(isinstance(value, str | Real | np.bool | Decimal | date) for value in values[column.notna()]):
             raise DataError(f"the column {str(name)!r} holds something other than numbers, text and dates")
         cells[str(name)] = values.where(column.notna(), "").map(str).str.strip()
-    text = pd.DataFrame(cells, index=frame.index, dtype=str)
-    text.attrs = dict(frame.attrs)
+    return pd.DataFrame(cells, index=frame.index, dtype=str)
+
+
+# -- cells
+
+
+def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert a table, typed or of text, to `canonical` text, as `read_table` reads it from a file.
+
+    Raises:
+        DataError: a cell is not a number, text, a date or a truth value.
+    """
+    return canonical_table(_texts(frame))
+
+
+def canonical_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the `canonical` text of every raw cell of a table."""
+    import pandas as pd
+
+    decimal_comma = cells.attrs.get(SEPARATOR) in (";", "\t")
+    columns = {}
+    for name, column in cells.items():
+        texts = {cell: canonical(cell, decimal_comma=decimal_comma) for cell in set(column)}
+        columns[name] = [texts[cell] for cell in column]
+    return pd.DataFrame(columns, index=cells.index, dtype=str)
+
+
+def canonical(cell: str, *, decimal_comma: bool = False) -> str:
+    """Return the text of a cell's value, a function of this cell alone; equal values have equal texts.
+
+    Programs write a cell as its whole column demands: 7 as `7.0` where another row has a gap, a day with a time where
+    another row has one. Without this, one private row would change how all others are read.
+
+    Args:
+        cell: the cell as it is written.
+        decimal_comma: whether `1,5` is 1.5.
+
+    Returns:
+        "" for a gap; a number as the shortest text of its float64, whole ones without a fraction, and truth values as 1
+        and 0; a date as the day, and the time (UTC) if it is not midnight; all else without the spaces around it.
+    """
+    text = cell.strip()
+    if text in GAPS or text.lower() in GAPS:
+        return ""
+    text = TRUTH.get(text.lower(), text)
+    if decimal_comma:
+        text = re.sub(f"^{_DECIMAL_COMMA}$", r"\1.\2", text)
+    if is_number(text):
+        number = float(text) + 0.0  # -0.0 becomes 0.0
+        return repr(number).removesuffix(".0") if math.isfinite(number) else text
+    if (instant := _instant(text)) is not None:
+        stamp, fraction = instant
+        return f"{stamp}{fraction}".removesuffix(" 00:00:00")
     return text
+
+
+def _instant(text: str) -> tuple[datetime, str] | None:
+    """Return a date as UTC in whole seconds, and the fraction as text without trailing zeros; None for other text."""
+    match = re.fullmatch(_DATE, text)
+    if match is None:
+        return None
+    day, minutes, seconds, fraction, offset = match.groups(default="")
+    try:
+        stamp = datetime.fromisoformat(f"{day}T{minutes or '00:00'}:{seconds or '00'}{offset or 'Z'}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return stamp.replace(tzinfo=None), fraction.rstrip("0").rstrip(".")
+
+
+def _days(text: str) -> float:
+    """Return a date as days since 1970-01-01, rounded to float64 once; NaN for other text."""
+    instant = _instant(text)
+    if instant is None:
+        return np.nan
+    stamp, fraction = instant
+    seconds = (stamp - datetime(1970, 1, 1)) // timedelta(seconds=1)
+    unit: int = 10 ** max(0, len(fraction) - 1)
+    return (seconds * unit + int(fraction[1:] or 0)) / (86400 * unit)
 
 
 def is_number(cell: str) -> bool:
@@ -192,25 +278,39 @@ def has_fractions(cells: Collection[str]) -> bool:
     return all(re.fullmatch(_NUMBER, cell) for cell in cells) and any(float(cell) % 1 for cell in cells)
 
 
-def with_decimal_points(cells: pd.Series[str]) -> pd.Series[str]:
-    """Replace 1,5 by 1.5 in a column of numbers, if its table has decimal commas (`DECIMAL_COMMA`)."""
-    if not cells.attrs.get(DECIMAL_COMMA, False):
-        return cells
-    return cells.str.replace(f"^{_DECIMAL_COMMA}$", r"\1.\2", regex=True)
-
-
-def is_gap(cells: pd.Series[str]) -> pd.Series[bool]:
-    """Return which cells are empty, as `GAPS` lists them."""
-    return cells.str.lower().isin([gap.lower() for gap in GAPS])
-
-
 def numbers_of(cells: pd.Series[str]) -> NDArray[np.float64]:
     """Return the numbers in a column of text, float64 (n,); NaN for an empty cell, or one that is no finite number.
 
     Each cell is converted separately: with one type for the column, a row could change how another one is rounded.
     """
-    numbers = np.array([float(cell) if is_number(cell) else np.nan for cell in with_decimal_points(cells)], np.float64)
+    numbers = np.array([float(cell) if is_number(cell) else np.nan for cell in cells], np.float64)
     return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def places_of(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name, by its `canonical` text, to look cells up in.
+
+    Raises DataError if names are empty or equal.
+    """
+    places = {canonical(name): place for place, name in enumerate(names)}
+    if len(places) < len(names) or "" in places:
+        raise DataError(f"these names are empty, or two of them name the same value: {_some(names)}")
+    return places
+
+
+def check_names(path: Path, cells: pd.Series[str]) -> None:
+    """Check the column of a file that names the owner or the person of a row.
+
+    Raises DataError, which names the line, for a gap, and for a whole number so long that programs round it.
+    """
+    for line, cell in cells.items():
+        if not cell:
+            raise DataError(f"{path}: no {cells.name!r} in line {line}: say whose row it is, or take it out")
+        if is_number(cell) and abs(float(cell)) >= MOST_EXACT:
+            raise DataError(
+                f"{path}: the {cells.name!r} in line {line} is a whole number of 16 digits or more, which programs "
+                "round, so that names become equal: put a letter before the numbers of this column"
+            )
 
 
 # -- encoding
@@ -304,17 +404,10 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
             raise DataError("the encoding has no columns: leave fewer columns out with --ignore")
         return np.column_stack([_encoded(column, table[column.name]) for column in self.columns])
 
-    def with_decimal_points(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Replace 1,5 by 1.5 in the columns of numbers, to write the table with commas between columns."""
-        numbers = [column.name for column in self.columns if column.kind == "number" and column.name in table.columns]
-        rewritten = table.assign(**{name: with_decimal_points(table[name]) for name in numbers})
-        rewritten.attrs[DECIMAL_COMMA] = False
-        return rewritten
-
     def unknown(self, table: pd.DataFrame) -> dict[str, int]:
         """Count the cells with an unknown value in each text column that has any."""
         counts = {
-            c.name: int((~is_gap(table[c.name]) & ~table[c.name].isin(c.values)).sum())
+            c.name: int(((table[c.name] != "") & ~table[c.name].isin(places_of(c.values))).sum())
             for c in self.columns
             if c.kind == "text"
         }
@@ -324,16 +417,15 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
 def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[str]]:
     """Return the encoding of one column, as its cells in the public rows determine it, and the warnings about it."""
     name = str(cells.name)
-    filled = cells[~is_gap(cells)]
+    filled = cells[cells != ""]
     if not len(filled):
         raise DataError(
             f"no public row has a value in the column {name!r}: leave it out with --ignore {shlex.quote(name)}"
         )
-    kind = "text" if is_text else _kind(name, with_decimal_points(filled))
+    kind = "text" if is_text else _kind(name, filled)
     if kind == "text":
         values = tuple(sorted(filled.unique()))
         return Column(name, "text", values=values), _about_text(name, values, filled)
-    filled = with_decimal_points(filled)
     numbers = _numbers(name, kind, filled)
     whole = kind == "number" and (numbers == np.rint(numbers)).all()
     return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, filled) or (
@@ -384,7 +476,7 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
     """Return the kind of a column, from its cells that are not empty; raises DataError if it is ambiguous."""
     number = filled.str.fullmatch(_NUMBER)
     if (infinite := filled.str.fullmatch(_INFINITE)).any():
-        raise _wrong(name, infinite, "an infinite number", "empty the cell, or write a number")
+        raise _wrong(name, filled[infinite], "an infinite number", "empty the cell, or write a number")
     if number.all():
         return "number"
     if filled.str.fullmatch(_DATE).all():
@@ -393,21 +485,21 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
     if comma.any() and (comma | number).all():
         raise _wrong(
             name,
-            comma,
+            filled[comma],
             "a number with a comma",
             "write 1.5 for 1,5 and 1234.5 for 1,234.5; where semicolons separate the columns, 1,5 is read as 1.5",
         )
     if filled.str.fullmatch(_OTHER_DATE).all():
         raise _wrong(
             name,
-            ~number,
+            filled[~number],
             "a date with ambiguous day and month",
             f"write 2024-12-31, or --text {shlex.quote(name)}, or --ignore {shlex.quote(name)}",
         )
     if number.mean() > 0.5:
         raise _wrong(
             name,
-            ~number,
+            filled[~number],
             "text among numbers",
             f"empty such cells, or --text {shlex.quote(name)}, or --ignore {shlex.quote(name)}",
         )
@@ -416,36 +508,36 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
 
 def _numbers(name: str, kind: str, filled: pd.Series[str]) -> NDArray[np.float64]:
     """Convert cells that are not empty to numbers, float64 (n,); raises DataError for a cell of another kind."""
-    import pandas as pd
-
     if kind == "date":
-        stamps = pd.to_datetime(filled, format="ISO8601", errors="coerce", utc=True)
-        if not (valid := filled.str.fullmatch(_DATE) & stamps.notna()).all():
-            raise _wrong(name, ~valid, "something other than a date as 2024-12-31", "correct it, or empty the cell")
-        if not (near := stamps.dt.year.between(*_YEARS)).all():
-            raise _wrong(name, ~near, f"a date outside the years {_YEARS[0]} to {_YEARS[1]}", "empty the cell")
-        return np.asarray((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=np.float64)
-    if not (valid := filled.str.fullmatch(_NUMBER)).all():
-        raise _wrong(name, ~valid, "something other than a finite number", "correct it, or empty the cell")
-    numbers = filled.astype(np.float64)
-    if (huge := numbers.abs() > LARGEST).any():
-        raise _wrong(name, huge, f"a number beyond {LARGEST:g}", "empty the cell, or write it in another unit")
-    return np.asarray(numbers, dtype=np.float64)
+        days = np.array([_days(cell) for cell in filled])
+        if (wrong := np.isnan(days)).any():
+            raise _wrong(
+                name, filled[wrong], "something other than a date as 2024-12-31", "correct it, or empty the cell"
+            )
+        if (far := (days < _days(f"{_YEARS[0]}-01-01")) | (days >= _days(f"{_YEARS[1] + 1}-01-01"))).any():
+            raise _wrong(name, filled[far], f"a date outside the years {_YEARS[0]} to {_YEARS[1]}", "empty the cell")
+        return days
+    if not (valid := filled.map(is_number).astype(bool)).all():
+        raise _wrong(name, filled[~valid], "something other than a finite number", "correct it, or empty the cell")
+    numbers = np.array([float(cell) for cell in filled])
+    if (huge := np.abs(numbers) > LARGEST).any():
+        raise _wrong(name, filled[huge], f"a number beyond {LARGEST:g}", "empty the cell, or write it in another unit")
+    return numbers
 
 
 def _encoded(column: Column, cells: pd.Series[str]) -> NDArray[np.float64]:
     if column.kind == "text":
-        codes = cells.map({value: code for code, value in enumerate(column.values)}).to_numpy(np.float64, na_value=-1)
+        codes = cells.map(places_of(column.values)).to_numpy(np.float64, na_value=-1)
         return np.asarray(codes[:, None] == np.arange(len(column.values)), dtype=np.float64)
     encoded = np.full((len(cells), 1), column.fill)
-    filled = ~is_gap(cells)
-    encoded[filled.to_numpy(), 0] = _numbers(column.name, column.kind, with_decimal_points(cells[filled]))
+    filled = cells != ""
+    encoded[filled.to_numpy(), 0] = _numbers(column.name, column.kind, cells[filled])
     return encoded
 
 
-def _wrong(name: str, where: pd.Series[bool], what: str, remedy: str) -> DataError:
-    more = f", and {where.sum() - 1} more" if where.sum() > 1 else ""
-    return DataError(f"the column {name!r} holds {what} (line {where.idxmax()}{more}): {remedy}")
+def _wrong(name: str, cells: pd.Series[str], what: str, remedy: str) -> DataError:
+    more = f", and {len(cells) - 1} more" if len(cells) > 1 else ""
+    return DataError(f"the column {name!r} holds {what} (line {cells.index[0]}{more}): {remedy}")
 
 
 def _describe_values(values: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.preprocessing import PublicScaler, own_scaler
-from psephos.data.tables import Encoding, is_gap, numbers_of, read_table
+from psephos.data.tables import Encoding, check_names, numbers_of, places_of, read_table
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.study.study import Study
@@ -145,7 +145,7 @@ class PublicSamples:
         Args:
             classes: the classes, in the order of their numbers.
         """
-        places = {name: place for place, name in enumerate(classes)}
+        places = places_of(classes)
         cells = self.label_cells or ("",) * len(self.auxiliary.samples)
         return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)
 
@@ -176,8 +176,7 @@ class PublicSamples:
         if study.predicts_number:
             numbers = _numeric_labels(table[study.label], path)
             return self.scaler.transform(self.encoding.apply(table)), numbers
-        places = {name: place for place, name in enumerate(study.classes)}
-        classes: pd.Series[Any] = table[study.label].map(places)
+        classes: pd.Series[Any] = table[study.label].map(places_of(study.classes))
         if (foreign := classes.isna()).any():
             raise DataError(
                 f"{path}, line {foreign.idxmax()}: the {study.label} is none of the study's classes "
@@ -196,8 +195,7 @@ class PublicSamples:
         table = read_table(path)
         if column not in table.columns:
             raise DataError(f"{path} has no column {column!r}, which names the person of a row")
-        if (empty := is_gap(table[column])).any():
-            raise DataError(f"{path}, line {empty.idxmax()}: no {column!r}: say whose row it is, or take it out")
+        check_names(path, table[column])
         numbers: NDArray[np.int64] = np.unique(table[column], return_inverse=True)[1]
         return numbers
 
@@ -210,7 +208,7 @@ def _numeric_labels(cells: pd.Series[Any], path: Path, *, optional: bool = False
     numbers = numbers_of(cells)
     wrong = np.isnan(numbers)
     if optional:
-        wrong &= ~is_gap(cells).to_numpy()
+        wrong &= cells.to_numpy() != ""
     if wrong.any():
         line = cells.index[int(wrong.argmax())]
         raise DataError(f"{path}, line {line}: the {cells.name} is no finite number: correct it, or take the row out")

@@ -188,8 +188,11 @@ def test_predict_reads_and_writes_a_table(tmp_path: Path) -> None:
         assert written["predicted"].tolist() == expected
         assert written["more"].tolist() == [1, 2, 3]
     assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
-    TABLE.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
-    assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
+    TABLE.assign(more=["1,50", "NA", "007"]).to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--output", str(tmp_path / "same.csv"))
+    *own, predicted = zip(*(line.split(";") for line in (tmp_path / "same.csv").read_text().splitlines()), strict=True)
+    given = zip(*(line.split(";") for line in (tmp_path / "t.csv").read_text().splitlines()), strict=True)
+    assert (own, predicted) == (list(given), ("predicted", *expected)), "its own cells, as it has them"
     document = json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)
     unwritable = invoke(
         "predict", str(tmp_path), str(tmp_path / "t.csv"), "--output", str(tmp_path / "none" / "out.csv")

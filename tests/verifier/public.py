@@ -30,6 +30,13 @@ def _squares(X: Array) -> Array:
     return total
 
 
+def value(cell: str) -> str:
+    """The text of a cell's value."""
+    cell = {"true": "1", "false": "0"}.get(cell.lower(), cell)
+    finite = NUMBER.fullmatch(cell) and math.isfinite(float(cell))
+    return repr(float(cell) + 0.0).removesuffix(".0") if finite else cell
+
+
 class Public:
     """The encoded and scaled rows of the public file.
 
@@ -45,6 +52,7 @@ class Public:
 
     def __init__(self, study: Study, text: str) -> None:
         names, *rows = ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row))
+        rows = [[value(cell) for cell in row] for row in rows]
         ignored = str(study.parameters.get("ignore", "")).split(",")
         texts = str(study.parameters.get("text", "")).split(",")
         self.columns: list[dict[str, Any]] = []

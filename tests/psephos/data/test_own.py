@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.data.own import FEWEST_PUBLIC, NOT_PRIVATE, OwnTable, TableOptions, held_out_by_content, held_out_rows
+from psephos.data.own import FEWEST_PUBLIC, NOT_PRIVATE, OwnTable, TableOptions, coins, held_out_rows, row_keys
 from psephos.data.schema import DRAWN_SAMPLES
 from psephos.data.splits import Split
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
@@ -228,9 +228,21 @@ def test_classes_come_from_one_source(tmp_path: Path) -> None:
     assert OwnTable(by_schema(path)).classes == TIERS
     with pytest.raises(InvalidParameter, match="different classes"):
         OwnTable(by_schema(path, classes=("gold", "tin")))
-    for names in (("gold",), ("gold", "gold")):
+    for names in (("gold",), ("gold", "gold"), ("gold", "1", "1.0"), ("gold", "NA")):
         with pytest.raises(InvalidParameter, match="two or more different names"):
             OwnTable(options(path, classes=names))
+
+
+def test_names_are_compared_by_their_values(tmp_path: Path) -> None:
+    """Of classes, of parties, of the public party and of the class that other labels count as."""
+    path = shops(tmp_path / "t.csv")
+    values = {"shop 3": "7.0", "shop 0": "8.0", "gold": "1.0", "silver": "0.0", "tin": "none"}
+    for name, value in values.items():
+        written(path, path.read_text().replace(name, value))
+    table = OwnTable(options(path, public="07", classes=("False", "1"), other_labels="TRUE", held_out=0.0))
+    assert table.owners == ("8", "shop 1", "shop 2")
+    assert np.bincount(table.deal(3, seed=0).party(0)[1]).tolist() == [10, 20]
+    assert OwnTable(options(path, public="7")).classes == ("0", "1", "none")
 
 
 # -- a schema
@@ -308,9 +320,9 @@ def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
         (SCHEMA.replace("minimum = 18", "minimum = nan"), "'age'"),
         (SCHEMA.replace("maximum = 90", "maximum = inf"), "schema"),
         (SCHEMA.replace('["Lima", "Oslo"]', "[]"), "values"),
-        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "Lima"]'), "a value twice"),
-        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", " Oslo"]'), "no cell of the column 'city'"),
-        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "na"]'), "no cell of the column 'city'"),
+        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "Lima"]'), "column 'city'"),
+        (SCHEMA.replace('["Lima", "Oslo"]', '["7", "7.0"]'), "column 'city'"),
+        (SCHEMA.replace('["Lima", "Oslo"]', '["Lima", "na"]'), "column 'city'"),
         (SCHEMA.replace("[columns.age]", "[columns.height]"), "no column 'height'"),
         ('[columns.age]\nkind = "number"\nminimum = 1\nmaximum = 2', "does not describe the column 'city'"),
         (SCHEMA.replace('classes = ["gold", "silver", "tin"]', ""), "--classes"),
@@ -339,6 +351,8 @@ def test_a_missing_schema_is_reported(tmp_path: Path) -> None:
         ("", {"public": "shop 9", "party": None}, "is no file"),
         ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122 .1 rows"),
         (",30,Lima,gold\n", {}, "no 'shop' in line 122"),
+        ("NA,30,Lima,gold\n", {}, "no 'shop' in line 122"),
+        ("9007199254740993,30,Lima,gold\n", {}, "'shop' in line 122"),
         ("shop 9,30,Lima,gold\n", {"public": "shop 9", "classes": TIERS}, "1 public rows are too few"),
         ("shop 0,old,Lima,gold\n", {}, "'age' holds something other than a finite number.*line 122"),
         ("shop 3,inf,Lima,gold\n", {}, "an infinite number .line 122"),
@@ -399,18 +413,57 @@ def test_similar_class_names_are_reported(tmp_path: Path) -> None:
     assert "differ by capital letters only" in OwnTable(options(path)).deal(3, seed=0).cautions[0]
 
 
-def test_rows_held_out_by_content_depend_on_no_other_row() -> None:
-    """On their order, on their number, and on what else is there; the share is met within five deviations."""
+def test_what_is_held_out_by_its_key_depends_on_nothing_else() -> None:
+    """Not on the order, the number, or what else is there; the share is met within five deviations."""
     generator = np.random.default_rng(0)
-    cells = pd.DataFrame({"a": generator.normal(size=4000).astype(str), "b": np.arange(4000) % 7}).astype(str)
-    held = held_out_by_content(cells, 0.2, 3)
+    keys = row_keys(generator.normal(size=(4000, 2)), np.arange(4000) % 7, ["north"] * 4000)
+    held = coins(keys, 0.2, 3)
     assert abs(held.mean() - 0.2) < 5 * (0.16 / 4000) ** 0.5
     order = generator.permutation(4000)
-    assert np.array_equal(held_out_by_content(cells.iloc[order], 0.2, 3), held[order])
-    assert np.array_equal(held_out_by_content(cells.iloc[17:18], 0.2, 3), held[17:18])
-    assert not np.array_equal(held_out_by_content(cells, 0.2, 4), held)
-    assert not held_out_by_content(cells, 0.0, 3).any()
-    assert held_out_by_content(cells.iloc[:0], 0.2, 3).shape == (0,)
+    assert np.array_equal(coins([keys[place] for place in order], 0.2, 3), held[order])
+    assert np.array_equal(coins(keys[17:18], 0.2, 3), held[17:18])
+    assert not np.array_equal(coins(keys, 0.2, 4), held)
+    assert not coins(keys, 0.0, 3).any()
+    assert coins([], 0.2, 3).shape == (0,)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from((0.0, -0.0, 1.0)), st.integers(0, 1), st.sampled_from("ab")), max_size=12),
+    st.data(),
+)
+def test_a_row_more_adds_a_key_and_changes_no_other(rows: list[tuple[float, int, str]], data: st.DataObject) -> None:
+    """Wherever it stands and whatever it equals; equal rows part, and rows of two owners as well."""
+
+    def keys(rows: list[tuple[float, int, str]]) -> list[bytes]:
+        x, y, owners = zip(*rows, strict=True) if rows else ((), (), ())
+        return row_keys(np.array(x).reshape(-1, 1), np.array(y, dtype=np.int64), owners)
+
+    before = keys(rows)
+    assert len(set(before)) == len(rows)
+    more = data.draw(st.tuples(st.sampled_from((0.0, 2.0)), st.integers(0, 1), st.sampled_from("abc")))
+    at = data.draw(st.integers(0, len(rows)))
+    assert len(set(keys([*rows[:at], more, *rows[at:]])) - set(before)) == 1
+    assert set(keys([*rows[:at], more, *rows[at:]])) > set(before)
+
+
+@pytest.mark.parametrize("owners", [10, 600])
+@pytest.mark.parametrize("party", ["shop", None])
+def test_equal_rows_are_not_held_out_together(tmp_path: Path, owners: int, party: str | None) -> None:
+    """Of 16 different rows with their labels a fifth each, within five deviations, whoever has how many of them."""
+    generator = np.random.default_rng(0)
+    cells = generator.choice(["x", "y"], size=(3000, 4)).tolist()
+    lines = [f"shop {place % owners},{','.join(row)}" for place, row in enumerate(cells)]
+    lines += [f"open,{','.join(row)}" for row in cells[:40]]
+    path = written(tmp_path / "t.csv", "\n".join(["shop,a,b,c,tier", *lines]) + "\n")
+    public = written(tmp_path / "open.csv", "\n".join(["shop,a,b,c,tier", *lines[-40:]]) + "\n")
+    about = {"public": "open"} if party else {"public": str(public), "party": None, "ignore": ("shop",)}
+    table = OwnTable(options(path, **about))
+    for seed in range(3):
+        split = table.deal(owners, seed, by_content=True)
+        held = Counter(map(str, np.column_stack([split.X_test, split.y_test])))
+        whole = Counter(map(str, np.column_stack([split.dataset.X_train, split.dataset.y_train])[:3000]))
+        assert len(whole) == 16
+        assert all(abs(held[row] - count / 5) < 5 * (0.16 * count) ** 0.5 for row, count in whole.items())
 
 
 def test_a_table_deals_by_content_where_a_record_is_private(tmp_path: Path) -> None:

@@ -96,9 +96,11 @@ def test_the_rows_are_those_that_the_run_held_out(table: Path, classifier: Relea
     about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
     split = Job(JobOptions(**KEYS, **about, unit="record")).split
     run = EvaluationRun(options_of(table), classifier)
-    assert np.concatenate([run.rows_of(number)[1] for number in range(6)]).tolist() == [
-        label for number in range(6) for label in split.dataset.y_train[split.held_out[number]]
-    ]
+    for number, held_out in enumerate(split.held_out):
+        X, y = run.rows_of(number)
+        assert np.array_equal(
+            np.column_stack([X[:, :-1], y]), np.column_stack([split.dataset.X_train, split.dataset.y_train])[held_out]
+        )
     assert sum(len(run.rows_of(number)[1]) for number in range(6)) == len(split.test)
     every = EvaluationRun(options_of(table, rows="all"), classifier)
     assert sum(len(every.rows_of(number)[1]) for number in range(6)) == ROWS

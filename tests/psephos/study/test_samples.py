@@ -89,6 +89,24 @@ def test_private_rows_and_their_classes(path: Path, tmp_path: Path) -> None:
         samples.private(study, tmp_path / "own.csv")
 
 
+def test_a_gap_in_a_members_file_changes_that_row_alone(path: Path, tmp_path: Path) -> None:
+    """pandas then writes 1.0 for every code 1."""
+    samples, study = (
+        PublicSamples.read(path, "outcome", (), ["code"]),
+        replace(Cast("tally").made.study, label="outcome"),
+    )
+    rows = []
+    for last in (4, None):
+        FRAME.assign(outcome="a", code=pd.Series([1, 2, 3, 4, 1, 2, 3, 4, last])).to_csv(
+            tmp_path / "own.csv", index=False
+        )
+        rows.append(samples.private(study, tmp_path / "own.csv")[0])
+    assert (rows[0] != rows[1]).any(axis=1).tolist() == [False] * 8 + [True]
+    FRAME.assign(outcome="a", patient=2**53).to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DataError, match="line 2"):
+        PublicSamples.persons("patient", tmp_path / "own.csv")
+
+
 def test_each_row_has_a_person(tmp_path: Path) -> None:
     own = FRAME.assign(patient=["z", "a", "z"] * 3)
     own.to_csv(tmp_path / "own.csv", index=False)

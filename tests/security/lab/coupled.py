@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+import psephos.data.tables
 import psephos.simulation.sums
 import psephos.specs.statistic
 from psephos.audit.end_to_end import COLLUDERS
@@ -22,7 +23,6 @@ from psephos.audit.mutants import replaced
 from psephos.audit.neighbours import NO_CHANGE
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split
-from psephos.data.tables import is_gap
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.error_grid import ERROR_WEIGHTS, ErrorGrid, ErrorSums
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
@@ -207,11 +207,16 @@ def _learned_on_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return encoding
 
 
+def _as_written(original: Callable[..., str]) -> Callable[..., str]:
+    """A cell is what its file says, which the gaps and times of its column determine."""
+    return lambda cell, **how: cell.strip()
+
+
 def _classes_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
     """The classes are the labels of every row."""
 
     def names(self: OwnTable) -> tuple[str, ...]:
-        return tuple(sorted(set(self._labels[~is_gap(self._labels)])))
+        return tuple(sorted(set(self._labels) - {""}))
 
     return names
 
@@ -348,6 +353,16 @@ COUPLED: tuple[Coupled, ...] = (
     ),
     _of_own_data(
         "medians and categories of all rows", 2, "a new category", "public files", "_encoding", _learned_on_all
+    ),
+    Coupled(
+        "codes as they are written",
+        2,
+        "run --unit record --text pressure",
+        "empty values",
+        "public files",
+        (psephos.data.tables,),
+        "canonical",
+        _as_written,
     ),
     Coupled(
         "a released number times the private rows",
