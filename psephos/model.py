@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +25,7 @@ from psephos.data.tables import Encoding, cells_of
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.foreign import has_controls, read_bytes
 from psephos.results import Release
+from psephos.results.files import write_atomically
 
 __all__ = [
     "MODEL_FILE",
@@ -35,7 +35,6 @@ __all__ = [
     "ReleasedRegressor",
     "load_classifier",
     "load_model",
-    "write_atomically",
     "write_onnx",
     "written_model",
 ]
@@ -301,25 +300,6 @@ def load_classifier(path: str | os.PathLike[str]) -> ReleasedClassifier:
     if isinstance(model, ReleasedRegressor):
         raise ModelError(f"{path} predicts a number: name the model of a classifier")
     return model
-
-
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a file with the permissions `mode`, whole or not at all; raises OSError."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                os.chmod(file.name, mode)
-                os.replace(file.name, path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise OSError(
-            error.errno, error.strerror, str(path)
-        ) from None  # the path that the user knows, not the temporary one
 
 
 def written_model(model: Model | RegressionModel) -> bytes:

@@ -34,12 +34,13 @@ def register(app: typer.Typer) -> None:
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        """Predict with a model file: print the rows of FILE as CSV, with the prediction in an added column."""
+        """Predict with a model file: print the rows of FILE as they are, with the prediction in an added column."""
         from psephos.data.tables import SEPARATOR, canonical_table, read_cells
-        from psephos.model import load_model, write_atomically
+        from psephos.model import load_model
         from psephos.protocol.errors import DataError
         from psephos.protocol.foreign import printable
         from psephos.results import FORMAT
+        from psephos.results.files import write_atomically
 
         classifier = load_model(model)
         cells = read_cells(file)
@@ -64,7 +65,9 @@ def register(app: typer.Typer) -> None:
             emit_raw(text)
         else:
             try:
-                write_atomically(output, text.encode())
+                # They repeat the table's cells, which may be private.
+                mode = None if output.exists() else 0o600
+                write_atomically(output, text.encode(), mode=mode, may_stream=True)
             except OSError as error:
                 raise OutputError(
                     f"the predictions cannot be written to {output}: {error.strerror}; name another file"

@@ -18,6 +18,7 @@ from psephos.protocol.errors import ReportError
 from psephos.protocol.foreign import read_text
 from psephos.results import Result
 from psephos.results.document import Document
+from psephos.results.files import write_atomically
 
 MOST_BYTES = 1 << 28
 """The largest saved result that is read, in bytes."""
@@ -155,12 +156,8 @@ def _save(directory: Path, files: Mapping[str, bytes], *, secret: bool) -> list[
         for name, data in files.items():
             path = directory / name
             make_folder(path.parent, secret=secret)
-            part = path.with_name(f".{path.name}.part")
-            part.unlink(missing_ok=True)  # left by a run that was killed; its mode would persist
-            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
-            with open(opened, "wb") as file:
-                file.write(data)
-            paths.append(part.replace(path))
+            write_atomically(path, data, mode=0o600 if secret else None)
+            paths.append(path)
     except OSError as error:
         raise ReportError(
             f"the report cannot be written to {directory}: {error.strerror}; choose a directory that you can write"
