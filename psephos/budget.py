@@ -31,7 +31,7 @@ def open_budget(path: str, limit: str | None = None) -> BudgetFile:
         BudgetFileError: the file cannot be used.
     """
     parsed = None if limit is None else PrivacyLimit.parse(limit)
-    file = BudgetFile(path)
+    file = BudgetFile(str(Path(path).expanduser()))
     try:
         if parsed is not None:
             file.make_limit(parsed)

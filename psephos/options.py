@@ -6,8 +6,11 @@ Each protocol has one frozen dataclass of options. Its fields carry their help t
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -39,7 +42,8 @@ def option(
         factory: computes the default, where that depends on the machine.
 
     Types: int, float, bool (a flag), str, `Literal[...]` (its choices are checked and listed), `X | None`, and
-    `tuple[X, ...]` (written A,B,C). An underscore becomes a dash: `key_bits` is `--key-bits`.
+    `tuple[X, ...]` (a list, as `split_list` reads it, in one or several options). An underscore becomes a dash:
+    `key_bits` is `--key-bits`.
     """
     metadata = {"help": help, "group": group, "shown": shown, "objects": objects}
     if factory is not None:
@@ -94,3 +98,21 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     value = value.tolist() if hasattr(value, "tolist") else value
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """Split a list at its commas, as a line of CSV: "dose, mg",age has two entries. Empty entries are left out."""
+    cells = [cell.strip() for row in csv.reader([text], skipinitialspace=True) for cell in row]
+    return tuple(cell for cell in cells if cell)
+
+
+def join_list(names: Sequence[str]) -> str:
+    """Return the text that `split_list` splits into these names."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def words_for(name: str, names: Sequence[str]) -> str:
+    """Return an option with a list of names, as a shell reads it: --ignore '"dose, mg",age'."""
+    return f"--{name} {shlex.quote(join_list(names))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
@@ -10,6 +11,8 @@ from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_ty
 
 import typer
 from typer.core import TyperCommand
+
+from psephos.options import join_list, split_list
 
 
 class SectionedCommand(TyperCommand):
@@ -32,10 +35,16 @@ class SectionedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; raises BadParameter with a message in plain English."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, list(map(_with_home, args)))
         except typer.BadParameter as error:
             error.message = _plain_message(error)
             raise
+
+
+def _with_home(word: str) -> str:
+    """Return a word of the command line with the home directory for ~, also where a shell keeps it: --output=~/out."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + (os.path.expanduser(value) if value.startswith("~") else value)
 
 
 def _plain_message(error: typer.BadParameter) -> str:
@@ -84,11 +93,13 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
         settings["show_default"] = False
     if entry_type is not None:
         settings |= {
-            "parser": list_of(entry_type),
+            "callback": _list_of(entry_type),
             "metavar": f"{getattr(entry_type, '__name__', 'value').upper()}[,...]",
         }
-        default = None if default in (None, MISSING) else ",".join(map(str, default))
-        hint = str
+        default = None if default in (None, MISSING) else list(map(str, default))
+        if default:
+            settings.setdefault("show_default", join_list(default))
+        hint = list[str]
     annotation: Any = Annotated[Optional[hint] if default is None else hint, typer.Option(name, **settings)]  # noqa: UP045
     return inspect.Parameter(
         field.name,
@@ -110,16 +121,18 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
 _KINDS = {int: "whole numbers", float: "numbers"}
 
 
-def list_of(kind: Any) -> Callable[[Any], Any]:
-    """Return a parser that reads A,B,C as a tuple of `kind`."""
+def _list_of(kind: Any) -> Callable[[Any], Any]:
+    """Return a callback that reads each A,B,C of an option that may be repeated, and returns all entries as `kind`."""
 
-    def parse(text: Any) -> Any:
-        if isinstance(text, tuple):
-            return text
+    def parse(values: Any) -> Any:
+        if values is None:
+            return None
         try:
-            return tuple(kind(part.strip()) for part in str(text).split(",") if part.strip())
+            return [kind(part) for text in values for part in split_list(text)]
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is not a list of {_KINDS.get(kind, 'values')}, such as A,B,C") from None
+            raise typer.BadParameter(
+                f"{values[0]!r} is not a list of {_KINDS.get(kind, 'values')}, such as A,B,C"
+            ) from None
 
     return parse
 
@@ -142,7 +155,9 @@ def with_options(
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
         def with_parsed_options(**values: Any) -> None:
-            parsed = options(**fixed, **{one.name: values.pop(one.name) for one in generated})
+            given = {one.name: values.pop(one.name) for one in generated}
+            lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+            parsed = options(**fixed, **given | lists)
             command(parsed, **values)
 
         with_parsed_options.__name__, with_parsed_options.__doc__ = command.__name__, command.__doc__

@@ -6,7 +6,6 @@ does not depend on anybody's rows.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -18,6 +17,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from psephos.data.tables import LARGEST, Column, Encoding, canonical, places_of
+from psephos.options import words_for
 from psephos.protocol.errors import DataError, DataSetMissingError
 from psephos.protocol.foreign import has_controls, parse_toml, read_text
 
@@ -108,7 +108,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         if unknown := [name for name in names if name not in self.columns]:
             raise DataError(
                 f"the schema does not describe the column {', '.join(map(repr, unknown))}: add it, or leave the column "
-                f"out with --ignore {shlex.quote(','.join(unknown))}"
+                f"out with {words_for('ignore', unknown)}"
             )
 
 

@@ -12,7 +12,6 @@ import csv
 import io
 import math
 import re
-import shlex
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -25,6 +24,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from psephos.data.datasets import content_of
+from psephos.options import words_for
 from psephos.protocol.errors import DataError, DataSetMissingError
 
 if TYPE_CHECKING:  # takes half a second to import
@@ -420,7 +420,7 @@ def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[st
     filled = cells[cells != ""]
     if not len(filled):
         raise DataError(
-            f"no public row has a value in the column {name!r}: leave it out with --ignore {shlex.quote(name)}"
+            f"no public row has a value in the column {name!r}: leave it out with {words_for('ignore', [name])}"
         )
     kind = "text" if is_text else _kind(name, filled)
     if kind == "text":
@@ -439,7 +439,7 @@ def _about_text(name: str, values: Sequence[str], filled: pd.Series[str]) -> lis
     examples = _some(values, 3)
     return _about_identifiers(name, filled) or [
         f"the column {name!r} holds {len(values)} different texts ({examples}), and each becomes a feature; "
-        f"--ignore {shlex.quote(name)} leaves it out"
+        f"{words_for('ignore', [name])} leaves it out"
     ]
 
 
@@ -468,7 +468,7 @@ def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.fl
         return []
     return [
         f"the column {name!r} is different in each of {len(filled)} public rows: if it identifies the row, leave it "
-        f"out with --ignore {shlex.quote(name)}"
+        f"out with {words_for('ignore', [name])}"
     ]
 
 
@@ -494,14 +494,14 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
             name,
             filled[~number],
             "a date with ambiguous day and month",
-            f"write 2024-12-31, or --text {shlex.quote(name)}, or --ignore {shlex.quote(name)}",
+            f"write 2024-12-31, or {words_for('text', [name])}, or {words_for('ignore', [name])}",
         )
     if number.mean() > 0.5:
         raise _wrong(
             name,
             filled[~number],
             "text among numbers",
-            f"empty such cells, or --text {shlex.quote(name)}, or --ignore {shlex.quote(name)}",
+            f"empty such cells, or {words_for('text', [name])}, or {words_for('ignore', [name])}",
         )
     return "text"
 

@@ -19,7 +19,7 @@ from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statis
 from psephos.curator.losses import loss_named
 from psephos.data.schema import check_classes
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
-from psephos.options import Options, option
+from psephos.options import Options, join_list, option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
@@ -155,7 +155,8 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     method = first if options.method is None else options.method
     parsed = _parsed_parameters(options, spec_class)
     derived = _derived_parameters(options, method, parsed, samples, len(cards), progress, evaluated)
-    parameters: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | derived | parsed
+    lists = {"ignore": join_list(options.ignore), "text": join_list(options.text)}
+    parameters: dict[str, Any] = lists | derived | parsed
     holders = options.holders if keyed else 0
     threshold = _threshold(options, holders)
     confirmations = options.confirmations

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.tables import Encoding, check_names, numbers_of, places_of, read_table
+from psephos.options import split_list
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.study.study import Study
@@ -100,7 +101,7 @@ class PublicSamples:
     def of(cls, study: Study, path: Path) -> PublicSamples:
         """Read the samples of a study. Raises what `read` raises, and StudyError for another file than the study's."""
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
-        ignore, text = ([name for name in names.split(",") if name] for names in lists)
+        ignore, text = map(split_list, lists)
         samples = cls.read(path, study.label, ignore, text, numeric_label=study.predicts_number)
         StudyTerms(study, samples)
         return samples
