@@ -19,6 +19,7 @@ import msgspec
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.foreign import printable
+from psephos.protocol.names import plain
 
 
 def option(
@@ -29,6 +30,7 @@ def option(
     shown: str | None = None,
     objects: bool = False,
     factory: Callable[[], Any] | None = None,
+    name: bool = False,
 ) -> Any:
     """Return a field of an options dataclass.
 
@@ -40,12 +42,13 @@ def option(
         shown: a description of the default for the help, where the value alone (None, say) would not explain it.
         objects: whether a caller from Python may give other objects, which `check` checks.
         factory: computes the default, where that depends on the machine.
+        name: whether it names columns, classes or the like, which `Options` writes as tables have them.
 
     Types: int, float, bool (a flag), str, `Literal[...]` (its choices are checked and listed), `X | None`, and
     `tuple[X, ...]` (a list, as `split_list` reads it, in one or several options). An underscore becomes a dash:
     `key_bits` is `--key-bits`.
     """
-    metadata = {"help": help, "group": group, "shown": shown, "objects": objects}
+    metadata = {"help": help, "group": group, "shown": shown, "objects": objects, "name": name}
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -54,8 +57,8 @@ def option(
 class Options:
     """Base class of options dataclasses. Values are converted to the types of their fields when they are given.
 
-    NumPy's numbers and arrays become Python's, paths become text, and one value becomes a tuple where several may be
-    given.
+    NumPy's numbers and arrays become Python's, paths become text, one value becomes a tuple where several may be given,
+    and names have the one spelling that they have in tables and studies.
 
     Raises:
         InvalidParameter: a value has another type, or the seed is negative.
@@ -65,6 +68,10 @@ class Options:
         options: Any = type(self)
         for name, kind in _types(options).items():
             object.__setattr__(self, name, converted(name, getattr(self, name), kind))
+        for name in _names(options):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, plain(value) if isinstance(value, str) else tuple(map(plain, value)))
         if getattr(self, "seed", 0) < 0:
             raise InvalidParameter("the seed is 0 or more: change --seed")
 
@@ -76,14 +83,20 @@ def _types(options: Any) -> dict[str, Any]:
     return {one.name: hints[one.name] for one in fields(options) if not one.metadata.get("objects")}
 
 
+@cache
+def _names(options: Any) -> list[str]:
+    """Return the fields of an options class that name columns, classes or the like."""
+    return [one.name for one in fields(options) if one.metadata.get("name")]
+
+
 def converted(name: str, value: Any, kind: Any) -> Any:
     """Return the value of an option as its type; raises InvalidParameter, which names the option."""
-    plain = _plain(value)
+    given = _pythons(value)
     several = next((one for one in (kind, *get_args(kind)) if get_origin(one) is tuple), None)
-    if several is not None and plain is not None and not isinstance(plain, tuple):
-        plain = (plain,)
+    if several is not None and given is not None and not isinstance(given, tuple):
+        given = (given,)
     try:
-        return msgspec.convert(plain, kind)
+        return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         shown = printable(repr(value), 60)
         literals = [one for one in (kind, *get_args(kind)) if get_origin(one) is Literal]
@@ -92,7 +105,7 @@ def converted(name: str, value: Any, kind: Any) -> Any:
         raise InvalidParameter(f"the option {name} cannot be {shown}: {error}") from None
 
 
-def _plain(value: Any) -> Any:
+def _pythons(value: Any) -> Any:
     """Return Python's value for one of NumPy, and for a path its text."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)

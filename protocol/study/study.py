@@ -29,6 +29,7 @@ from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS
+from psephos.protocol.names import confusable
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
@@ -192,11 +193,9 @@ class Study:
         names = [member.name for member in self.parties]
         if self.curator_name:
             names.append(self.curator_name)
-        # Names that differ only in case, or in compatible forms of letters such as those of full width, count as the
-        # same. Letters of different scripts that look alike do not: members compare the fingerprint of the study.
-        lookalikes = {unicodedata.normalize("NFKC", name).casefold() for name in names}
+        distinct = len(set(names)) == len(names) and confusable(names) is None
         _require(
-            all(map(is_plain_text, names)) and len(lookalikes) == len(names),
+            all(map(is_plain_text, names)) and distinct,
             "the names of the curator and the parties must be different, and visible texts of one line",
         )
         keys = [self.curator, *(member.key for member in self.parties)]

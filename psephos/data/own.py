@@ -57,12 +57,15 @@ class TableOptions(Options):
     """Options for reading a user's own table; each field is an option of the command line."""
 
     data: str | None = option(None, "Your own table: a CSV or Parquet file.", group="Your own data")
-    label: str | None = option(None, "The column with the class, or with the number to predict.", group="Your own data")
+    label: str | None = option(
+        None, "The column with the class, or with the number to predict.", group="Your own data", name=True
+    )
     party: str | None = option(
         None,
         "The column that says whose row it is.",
         group="Your own data",
         shown="rows are dealt to --parties at random",
+        name=True,
     )
     public: str | None = option(
         None,
@@ -81,18 +84,21 @@ class TableOptions(Options):
         group="Your own data",
     )
     classes: tuple[str, ...] = option(
-        (), "Names of the classes.", group="Your own data", shown="of the schema, or of the public rows"
+        (), "Names of the classes.", group="Your own data", shown="of the schema, or of the public rows", name=True
     )
     other_labels: str = option(
         "refuse",
         "What becomes of a private row whose label is no class: refuse (an error), drop (the row is left out), or the "
         "class that it counts as.",
         group="Your own data",
+        name=True,
     )
     ignore: tuple[str, ...] = option(
-        (), "Columns to leave out, such as row numbers and identifiers.", group="Your own data"
+        (), "Columns to leave out, such as row numbers and identifiers.", group="Your own data", name=True
     )
-    text: tuple[str, ...] = option((), "Columns of numbers that stand for words, such as codes.", group="Your own data")
+    text: tuple[str, ...] = option(
+        (), "Columns of numbers that stand for words, such as codes.", group="Your own data", name=True
+    )
     held_out: float = option(
         0.2,
         "Share of each party's rows that it does not train on, to measure on; 0 for none.",

@@ -74,6 +74,7 @@ class EvaluationOptions(HolderOptions):
         "With --unit record: the column that names the person of a row. A person's rows at a party then count as one.",
         group="Privacy",
         shown="every row is a record of its own",
+        name=True,
     )
     rows: Literal["held-out", "all"] = option(
         "held-out",

@@ -127,6 +127,7 @@ class TallyOptions(SumOptions):
         "so that the person is protected.",
         group="Privacy",
         shown="every row is a record of its own",
+        name=True,
     )
     announced_rows: int | None = option(
         None,
@@ -153,6 +154,7 @@ class TallyOptions(SumOptions):
         "rows. The intercept of what is released is set by it.",
         group="Privacy",
         shown="none are announced",
+        name=True,
     )
     colluders: int | None = option(
         None,

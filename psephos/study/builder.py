@@ -45,15 +45,19 @@ __all__ = ["NewOptions", "make_study"]
 class NewOptions(Options):
     """The terms of a new study, besides its members' cards; a field is an option of `psephos study new`."""
 
-    title: str = option("A study", "The name of the study for people.")
+    title: str = option("A study", "The name of the study for people.", name=True)
     curator: str = option("", "The file of the curator's card.")
     public: str = option("", "The public samples: a CSV or Parquet file that every member is given.", group="Data")
     label: str = option(
-        "", "The column with the class, or the number to predict, in every party's own file.", group="Data"
+        "", "The column with the class, or the number to predict, in every party's own file.", group="Data", name=True
     )
-    classes: tuple[str, ...] = option((), "The classes, as they stand in that column; none for a number.", group="Data")
-    ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
-    text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
+    classes: tuple[str, ...] = option(
+        (), "The classes, as they stand in that column; none for a number.", group="Data", name=True
+    )
+    ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data", name=True)
+    text: tuple[str, ...] = option(
+        (), "Columns that are text whatever they hold, such as codes.", group="Data", name=True
+    )
     protocol: ProtocolName = option(
         "statistic",
         "What is added up. With noise from every party: a statistic of votes or own rows, a step from a model of "
@@ -81,6 +85,7 @@ class NewOptions(Options):
         "Further parameters of the protocol, NAME=VALUE, such as dropouts=1 or steps=30,lam=0.1; docs/study.md lists "
         "them.",
         group="Protocol",
+        name=True,
     )
     model: str = option(
         "",

@@ -20,6 +20,7 @@ from mnemonic import Mnemonic
 
 from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, PsephosError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
+from psephos.protocol.names import plain
 from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_delta
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -135,7 +136,7 @@ class Identity:
             InvalidParameter: the budget is out of range.
         """
         key = SigningKey.generate()
-        identity = cls(directory, IdentityCard(name, key.verification_key), key)
+        identity = cls(directory, IdentityCard(plain(name), key.verification_key), key)
         if budget is not None:
             check_epsilon(budget)
         try:

@@ -76,7 +76,8 @@ def test_a_card_with_a_missing_field_is_refused(tmp_path: Path, without: str) ->
 
 
 def test_identity_files_are_readable_by_the_owner_only(tmp_path: Path) -> None:
-    made = Identity.create("The north", tmp_path / "a" / "b", budget=2.5)
+    made = Identity.create("The  no\u0301rth", tmp_path / "a" / "b", budget=2.5)
+    assert made.card.name == "The n\u00f3rth"
     folder = tmp_path / "a" / "b"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "identity.key").stat().st_mode) == 0o600
