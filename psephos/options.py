@@ -110,7 +110,7 @@ def _pythons(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     value = value.tolist() if hasattr(value, "tolist") else value
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+    return tuple(map(_pythons, value)) if isinstance(value, list | tuple) else value
 
 
 def split_list(text: str) -> tuple[str, ...]:

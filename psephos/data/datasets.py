@@ -300,7 +300,7 @@ def content_of(path: Path) -> bytes:
     """
     try:
         data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"{path}: decompression failed ({error}); the file is damaged or incomplete, fetch it again"

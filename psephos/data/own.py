@@ -25,7 +25,11 @@ from psephos.data.tables import (
     MANY_VALUES,
     Encoding,
     canonical,
+    check_classes,
+    check_distinct,
     check_names,
+    described_columns,
+    first_row,
     has_fractions,
     numbers_of,
     places_of,
@@ -41,6 +45,9 @@ __all__ = ["OwnTable", "TableOptions"]
 
 FEWEST_PUBLIC = 10
 """Smallest number of public rows that can determine an encoding and serve as auxiliary samples."""
+
+FEWEST_COPIES = 5
+"""Smallest number of public rows with an equal private one that is remarked on."""
 
 NOT_PRIVATE = (
     "NOT PRIVATE: private rows were taken as public samples (--sample-public). Their medians, categories and classes "
@@ -88,8 +95,8 @@ class TableOptions(Options):
     )
     other_labels: str = option(
         "refuse",
-        "What becomes of a private row whose label is no class: refuse (an error), drop (the row is left out), or the "
-        "class that it counts as.",
+        "What becomes of a private row whose label is no class: refuse (an error), drop (it is left out, as is a row "
+        "without a label), or the class that it counts as.",
         group="Your own data",
         name=True,
     )
@@ -109,6 +116,11 @@ class TableOptions(Options):
     def person_column(self) -> str | None:
         """The column that names the person of a row, if persons are protected; None otherwise."""
         return None
+
+    @property
+    def names_classes(self) -> bool:
+        """Whether --classes can name the classes."""
+        return True
 
     @property
     def numeric_label(self) -> bool:
@@ -194,6 +206,8 @@ class OwnTable:
         check_classes(self.classes)
         self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
         self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
+        if self._owners is not None:
+            check_distinct(f"{path}: the names in the column {options.party!r},", sorted(self._owners.unique()))
         # Sorted by name, so that a party's place does not depend on the position of its rows in the file.
         self.owners: tuple[str, ...] = () if self._owners is None else tuple(sorted(self._owners[private].unique()))
 
@@ -214,8 +228,8 @@ class OwnTable:
         if not other.is_file():
             column = "" if options.party is None else f" and no value of the column {options.party!r}"
             raise DataError(f"--public {options.public} is no file{column}")
-        if path.resolve() == other.resolve():
-            raise DataError(f"{path} cannot be private and public")
+        if path.samefile(other):
+            raise DataError(f"{path} and {other} are one file, which cannot be private and public")
         extra = read_table(other)
         required = [name for name in table.columns if name not in (*_special_columns(options), *options.ignore)]
         if missing := [name for name in required if name not in extra.columns]:
@@ -236,8 +250,7 @@ class OwnTable:
         if options.classes and from_schema and options.classes != from_schema:
             raise InvalidParameter("--classes and the schema name different classes: leave one of them out")
         if names := options.classes or from_schema:
-            if len({*map(canonical, names)} - {""}) < max(2, len(names)):
-                raise InvalidParameter(f"classes are two or more different names, not {', '.join(names)}")
+            check_classes(names)
             return tuple(names)
         labels = self._labels if options.sample_public else self._labels[self._is_public]
         counts = labels[labels != ""].value_counts()
@@ -254,7 +267,9 @@ class OwnTable:
                 "psephos run --task regression --unit record, write a column of classes (such as low and high), or "
                 "name another column with --label"
             )
-        return tuple(sorted(str(name) for name in counts.index))
+        names = tuple(sorted(str(name) for name in counts.index))
+        check_classes(names)
+        return names
 
     def _class_numbers(self) -> NDArray[np.int64]:
         """Return the class index of each row, int64 (n,); -1 for rows without a class, which are not trained on.
@@ -263,21 +278,18 @@ class OwnTable:
             DataError: a private row has no label, or a label that is no class and --other-labels is "refuse".
         """
         options, private = self._options, ~self._is_public
-        if (gap := self._labels[private] == "").any():
-            raise DataError(
-                f"no {options.label!r} in line {gap.idxmax()} ({gap.sum()} rows in all): fill them in, or take them out"
-            )
+        self._check_filled_in()
         places = places_of(self.classes)
         y = np.array([places.get(label, -1) for label in self._labels], np.int64)
         unknown = private & (y < 0)
         if not unknown.any() or options.other_labels == "drop":
             return y
         if options.other_labels == "refuse":
-            line = self._labels.index[np.flatnonzero(unknown)[0]]
+            name_them = "name every class with --classes, " if options.names_classes else ""
             raise DataError(
-                f"the {options.label!r} in line {line} ({unknown.sum()} rows in all) is none of the classes "
-                f"{', '.join(self.classes)}: correct it, name every class with --classes, or decide with "
-                "--other-labels drop or --other-labels CLASS"
+                f"the {options.label!r} in {first_row(self._labels[unknown])} ({unknown.sum()} rows in all) is none of "
+                f"the classes {', '.join(self.classes)}: correct it, {name_them}or decide with --other-labels drop or "
+                "--other-labels CLASS"
             )
         if (other := canonical(options.other_labels)) not in places:
             raise InvalidParameter(
@@ -293,21 +305,23 @@ class OwnTable:
         Raises:
             DataError: a private row has no label, or a label is no finite number.
         """
-        label, private = self._options.label, ~self._is_public
-        gap = self._labels == ""
-        if (missing := gap & private).any():
-            line = self._labels.index[int(missing.to_numpy().argmax())]
-            raise DataError(
-                f"no {label!r} in line {line} ({missing.sum()} rows in all): fill them in, or take them out"
-            )
+        self._check_filled_in()
         y = numbers_of(self._labels)
-        if (wrong := ~gap.to_numpy() & ~np.isfinite(y)).any():
-            line = self._labels.index[int(wrong.argmax())]
+        if (wrong := (self._labels != "").to_numpy() & ~np.isfinite(y)).any():
             raise DataError(
-                f"the {label!r} in line {line} ({wrong.sum()} rows in all) is no finite number: correct it, or leave "
-                "--task regression out"
+                f"the {self._options.label!r} in {first_row(self._labels[wrong])} ({wrong.sum()} rows in all) is no "
+                "finite number: correct it, or leave --task regression out"
             )
         return y
+
+    def _check_filled_in(self) -> None:
+        """Raise DataError for a private row without a label, unless such rows are left out."""
+        missing = (self._labels == "").to_numpy() & ~self._is_public
+        if missing.any() and self._options.other_labels != "drop":
+            raise DataError(
+                f"no {self._options.label!r} in {first_row(self._labels[missing])} ({missing.sum()} rows in all): fill "
+                "them in, take them out, or leave them out with --other-labels drop"
+            )
 
     def _remarks(self, rows_of: Sequence[NDArray[np.intp]], encoding: Encoding, X: NDArray[np.float64]) -> list[str]:
         """Return remarks about the private rows, which are secret; X are the encoded rows, (n, d)."""
@@ -319,14 +333,35 @@ class OwnTable:
             for name, count in encoding.unknown(private).items()
         ]
         if dropped := int((~self._is_public & ~self._has_label).sum()):
-            remarks.append(f"{dropped} private rows whose label is no class were left out (--other-labels drop)")
+            remarks.append(f"{dropped} private rows without a valid label were left out (--other-labels drop)")
         if single := [number for number, rows in enumerate(rows_of) if len(rows) == 1]:
             who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
             more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
             remarks.append(f"{who}{more} a single row: all that it can say is that row's label")
         if self._schema is not None:
             remarks += self._out_of_range(X[places], encoding)
-        return remarks
+        return remarks + self._copies(places, X)
+
+    def _copies(self, private: NDArray[np.intp], X: NDArray[np.float64]) -> list[str]:
+        """Return a remark if public rows seem to be private ones. Secret.
+
+        Rows of few different values are alike by chance: what counts is a row that is alone of its kind among the
+        public rows, and has one equal among the private ones.
+        """
+        public = np.flatnonzero(self._is_public)
+        labelled = bool(self._has_label[public].any())
+        kinds = [
+            Counter(X[row].tobytes() + (self._y[row].tobytes() if labelled else b"") for row in rows)
+            for rows in (public, private)
+        ]
+        alone = [kind for kind, count in kinds[0].items() if count == 1]
+        copied = sum(kinds[1][kind] == 1 for kind in alone)
+        if copied < FEWEST_COPIES or 2 * copied <= len(alone):
+            return []
+        return [
+            f"at least {copied} of {len(public)} public rows seem to be private rows as well, and epsilon does not "
+            "cover what is public of them: take them out of one of the two"
+        ]
 
     def _out_of_range(self, rows: NDArray[np.float64], encoding: Encoding) -> list[str]:
         """Return remarks on the private cells outside the ranges of the schema. Secret."""
@@ -453,8 +488,6 @@ class OwnTable:
         else:
             _check_public(len(auxiliary))
             encoding, cautions = Encoding.learn(self._features.iloc[auxiliary], self._options.text)
-        if len({name.lower() for name in self.classes}) < len(self.classes):
-            cautions.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
         return encoding, cautions
 
     def _schema_samples(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
@@ -534,7 +567,7 @@ def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> 
     special = _special_columns(options)
     for name in (*special, *options.ignore, *options.text):
         if name not in table.columns:
-            raise DataError(f"{path} has no column {name!r}; it has: {', '.join(table.columns)}")
+            raise DataError(f"{path} has no column {name!r}; {described_columns(table)}")
     for name in special:
         if name in options.ignore or special.count(name) > 1:
             raise InvalidParameter(f"the column {name!r} cannot be two things at once")

@@ -14,14 +14,16 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from psephos.data.tables import LARGEST, Column, Encoding, canonical, places_of
 from psephos.options import words_for
 from psephos.protocol.errors import DataError, DataSetMissingError
-from psephos.protocol.foreign import has_controls, parse_toml, read_text
+from psephos.protocol.foreign import parse_toml, read_text
+from psephos.protocol.names import plain
 
-__all__ = ["DRAWN_SAMPLES", "WIDEST", "Schema", "check_classes", "read_schema"]
+__all__ = ["DRAWN_SAMPLES", "WIDEST", "Schema", "read_schema"]
 
 DRAWN_SAMPLES = 500
 """Default number of auxiliary samples that are drawn from a schema."""
@@ -74,6 +76,13 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
 
     columns: Annotated[dict[str, ColumnSchema], Meta(min_length=1)]
     classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        columns = {plain(name): column for name, column in self.columns.items()}
+        if len(columns) < len(self.columns):
+            raise ValueError("two columns have the same name")
+        force_setattr(self, "columns", columns)
+        force_setattr(self, "classes", tuple(map(plain, self.classes)))
 
     @property
     def encoding(self) -> Encoding:
@@ -135,17 +144,7 @@ def read_schema(path: Path) -> Schema:
         _check_column(path, name, column)
     if (width := len(schema.encoding.features)) > WIDEST:
         raise DataError(f"{path} describes {width:,} features, one for each value of text; at most {WIDEST:,} are used")
-    check_classes(schema.classes)
     return schema
-
-
-def check_classes(names: Sequence[str]) -> None:
-    """Raise DataError for a class that no cell of a table can name, or that a terminal cannot show."""
-    if wrong := [name for name in names if name != name.strip() or _is_gap(name) or has_controls(name)]:
-        raise DataError(
-            f"no class can be named {wrong[0]!r}: cells are read without spaces around them, gaps have no value, and "
-            "control characters are not shown"
-        )
 
 
 def _schema(document: dict[str, Any]) -> Schema:

@@ -12,7 +12,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from psephos.data.datasets import content_of
 from psephos.options import words_for
-from psephos.protocol.errors import DataError, DataSetMissingError
+from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+from psephos.protocol.names import confusable, plain
 
 if TYPE_CHECKING:  # takes half a second to import
     import pandas as pd
@@ -39,7 +41,11 @@ __all__ = [
     "canonical",
     "canonical_table",
     "cells_of",
+    "check_classes",
+    "check_distinct",
     "check_names",
+    "described_columns",
+    "first_row",
     "has_fractions",
     "is_number",
     "numbers_of",
@@ -72,13 +78,35 @@ MOST_EXACT = 2.0**53
 SEPARATOR = "separator"
 """The entry of the `attrs` of raw cells that says what separates the columns of their CSV file."""
 
+_LINE, _ROW = "line\0", "row\0"
+"""Names of the index of a table of text: what its numbers count. No column has such a name (`plain`)."""
+
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _INFINITE = r"(?i:[+-]?inf(?:inity)?)"
 _COMMA = r"[+-]?\d[\d.]*,\d+|[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
 _DECIMAL_COMMA = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)"
-_DATE = r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
+_DAY = r"\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}\.\d\d?\.\d\d?"
+_DATE = rf"({_DAY})(?:[T ](\d\d:\d\d)(?::(\d\d)(\.\d{{1,9}})?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
 """A day, and perhaps minutes, seconds, a fraction, and an offset, with seconds where it is older than standard time."""
-_OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
+_OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}"
+
+_NOTATIONS = (
+    (
+        _COMMA,
+        "a number with a comma",
+        "write 1.5 for 1,5 and 1234.5 for 1,234.5; where semicolons separate the columns, 1,5 is read as 1.5",
+    ),
+    (
+        r"[+-]?\d{1,3}(?:[ '\u2019]\d{3})+(?:[.,]\d+)?",
+        "a number in groups of digits",
+        "write 1234.5 for 1 234.5 and 1'234.5, or {text}",
+    ),
+    (r"[+-]?[\d.,]*\d ?%", "a number with a percent sign", "write 12.5 for 12.5 %, or {text}"),
+)
+"""Patterns of numbers that are not read as such, what to call them, and the remedy."""
+
+_CELL = re.compile(r'(?:"[^"]*+(?:""[^"]*+)*+")?[^,;\t|\r\n]*+([,;\t|]?)')
+"""A cell of the first line of a CSV file, perhaps quoted, and the character behind it that may separate columns."""
 
 _IDENTIFIER = r"(?i:(?:.*[^a-z])?(?:id|uuid|guid|mrn|ssn|nr|no|identifier)|id[^a-z].*)|.*[a-z]I[Dd]"
 """Names of columns that usually identify a row: patient_id, PatientID, id, case-no."""
@@ -92,13 +120,13 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV file (comma, semicolon, tab or bar; also .gz) or a Parquet file as a table of `canonical` text.
 
-    A row's index is the line of the file that it ends on, or its number in a Parquet file. Lines of empty cells are
-    left out. If semicolons or tabs separate the columns, `1,5` is read as 1.5.
+    A row's index is the line of the file that it ends on, or its number in a Parquet file. Blank lines are left out. If
+    semicolons or tabs separate the columns, `1,5` is read as 1.5.
 
     Raises:
         DataSetMissingError: there is no such file.
         DataError: it is not a table, has no rows, has rows of different lengths, or has a column without a name or two
-            columns with the same name.
+            columns whose names are equal or differ in capitals alone.
     """
     return canonical_table(read_cells(path))
 
@@ -110,24 +138,31 @@ def read_cells(path: Path) -> pd.DataFrame:
     if not path.is_file():
         what = f"{path} is a directory: name the file of the table" if path.is_dir() else f"there is no file {path}"
         raise DataSetMissingError(what)
-    if path.suffix in (".parquet", ".pq"):
+    if path.suffix.lower() in (".parquet", ".pq"):
         table = _read_parquet(path)
     else:
         names, rows, lines, separator = _read_csv(path)
-        table = pd.DataFrame(rows, columns=names, index=lines, dtype=str)
+        index = pd.Index(lines, name=_LINE)
+        table = pd.DataFrame(rows, columns=_column_names(names, str(path)), index=index, dtype=str)
         table.attrs[SEPARATOR] = separator
-    names = [str(name) for name in table.columns]
-    for place, name in enumerate(names):
+    if not len(table):
+        raise DataError(f"{path} has no rows" + (" below the names of its columns" if len(table.columns) else ""))
+    return table
+
+
+def _column_names(names: Iterable[Any], table: str) -> list[str]:
+    """Return the names of a table's columns in their `plain` spelling; raises DataError as `read_table`."""
+    spelled = [plain(str(name)) for name in names]
+    for place, name in enumerate(spelled):
         if not name:
             raise DataError(
-                f"{path}: column {place + 1} has no name: give it one, or take it out (pandas writes row numbers so; "
+                f"{table}: column {place + 1} has no name: give it one, or take it out (pandas writes row numbers so; "
                 "index=False leaves them out)"
             )
-        if name in names[:place]:
-            raise DataError(f"{path}: two columns are called {name!r}: give one of them another name")
-    if not len(table):
-        raise DataError(f"{path} has no rows" + (" below the names of its columns" if names else ""))
-    return table
+        if name in spelled[:place]:
+            raise DataError(f"{table}: two columns are called {name!r}: give one of them another name")
+    check_distinct(f"{table}: the columns", spelled)
+    return spelled
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
@@ -138,22 +173,28 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
         text = "\0"
     if "\0" in text:
         raise DataError(f"{path} is not UTF-8 text: save it as 'CSV UTF-8' in the spreadsheet program")
-    first = text.lstrip("\r\n").partition("\n")[0]
-    separator = max(",;\t|", key=first.count)
+    stated = re.match(r'[\r\n]*"?sep=([,;\t|])"?[\r\n]', text)  # a first line that spreadsheet programs write
+    separator = stated[1] if stated else _separator(text.lstrip("\r\n"))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows, lines = [], []
+    rows: list[list[str]] = []
+    lines, blank = [], []
     try:
         for row in reader:
-            if any(cells := [cell.strip() for cell in row]):
+            cells = [cell.strip() for cell in row]
+            if any(cells) or (cells and rows and (len(cells) > 1 or len(rows[0]) == 1)):
                 rows.append(cells)
                 lines.append(reader.line_num)
+            else:
+                blank.append(reader.line_num)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None
+    if stated:
+        del rows[0], lines[0]
     if not rows:
         raise DataError(f"{path} is empty: a table begins with a line of the names of its columns")
     names, *rows = rows
-    if len(names) < 2:
-        raise DataError(f"{path} has one column only: columns are separated by a comma, a semicolon, a tab or |")
+    if len(names) == 1 and (within := [line for line in blank if lines[0] < line < lines[-1]]):
+        raise DataError(f"{path}, line {within[0]} is blank: write NA if its only cell is empty, or take the line out")
     for row, line in zip(rows, lines[1:], strict=True):
         if len(row) != len(names):
             count = "1 cell" if len(row) == 1 else f"{len(row)} cells"
@@ -163,11 +204,23 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
     return names, rows, lines[1:], separator
 
 
+def _separator(text: str) -> str:
+    """Return the most frequent of , ; tab and | outside the quotes of the first line; a comma if there is none."""
+    counts, place = dict.fromkeys(",;\t|", 0), 0
+    while (cell := _CELL.match(text, place)) and cell[1]:
+        counts[cell[1]] += 1
+        place = cell.end()
+    return max(counts, key=counts.__getitem__)
+
+
 def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return _texts(pd.read_parquet(path, dtype_backend="numpy_nullable"))
+        from pyarrow import parquet
+
+        _column_names(parquet.read_schema(path).names, str(path))
+        return _texts(pd.read_parquet(path, dtype_backend="numpy_nullable"), str(path))
     except ImportError:
         raise DataError(
             "Parquet files need pyarrow (in a clone: pip install -e '.[parquet]'); or save the table as CSV"
@@ -175,19 +228,26 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except DataError:
         raise
     except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
-        raise DataError(f"{path} is not a readable Parquet file ({error})") from None
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{path} is not a readable Parquet file ({reason})") from None
 
 
-def _texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a typed table to text; raises as `cells_of`."""
+def _texts(frame: pd.DataFrame, table: str = "the table") -> pd.DataFrame:
+    """Convert a typed table to text; its index becomes columns, if it has names. Raises as `cells_of`."""
     import pandas as pd
 
+    if frame.index.name not in (_LINE, _ROW):
+        named = [name for name in frame.index.names if name is not None]
+        frame = frame.reset_index(level=named, allow_duplicates=True) if named else frame
+        # Labels of rows may be private: messages state their numbers.
+        frame = frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name=_ROW))
     cells = {}
-    for name, column in frame.items():
+    for place, name in enumerate(_column_names(frame.columns, table)):
+        column = frame.iloc[:, place]
         values = column.astype(object)
         if not all(isinstance(value, str | Real | np.bool | Decimal | date) for value in values[column.notna()]):
-            raise DataError(f"the column {str(name)!r} holds something other than numbers, text and dates")
-        cells[str(name)] = values.where(column.notna(), "").map(str).str.strip()
+            raise DataError(f"the column {name!r} holds something other than numbers, text and dates")
+        cells[name] = values.where(column.notna(), "").map(str).str.strip()
     return pd.DataFrame(cells, index=frame.index, dtype=str)
 
 
@@ -227,16 +287,17 @@ def canonical(cell: str, *, decimal_comma: bool = False) -> str:
 
     Returns:
         "" for a gap; a number as the shortest text of its float64, whole ones without a fraction, and truth values as 1
-        and 0; a date as the day, and the time (UTC) if it is not midnight; all else without the spaces around it.
+        and 0; a date as the day, and the time (UTC) if it is not midnight; all else in its `plain` spelling.
     """
-    text = cell.strip()
+    text = plain(cell)
     if text in GAPS or text.lower() in GAPS:
         return ""
     text = TRUTH.get(text.lower(), text)
+    signed = text.replace("\N{MINUS SIGN}", "-")
     if decimal_comma:
-        text = re.sub(f"^{_DECIMAL_COMMA}$", r"\1.\2", text)
-    if is_number(text):
-        number = float(text) + 0.0  # -0.0 becomes 0.0
+        signed = re.sub(f"^{_DECIMAL_COMMA}$", r"\1.\2", signed)
+    if is_number(signed):
+        number = float(signed) + 0.0  # -0.0 becomes 0.0
         return repr(number).removesuffix(".0") if math.isfinite(number) else text
     if (instant := _instant(text)) is not None:
         stamp, fraction = instant
@@ -250,6 +311,7 @@ def _instant(text: str) -> tuple[datetime, str] | None:
     if match is None:
         return None
     day, minutes, seconds, fraction, offset = match.groups(default="")
+    day = "-".join(part.zfill(2) for part in re.split("[-/.]", day))
     try:
         stamp = datetime.fromisoformat(f"{day}T{minutes or '00:00'}:{seconds or '00'}{offset or 'Z'}").astimezone(UTC)
     except (ValueError, OverflowError):
@@ -298,19 +360,54 @@ def places_of(names: Sequence[str]) -> dict[str, int]:
     return places
 
 
+def check_classes(names: Sequence[str]) -> None:
+    """Check names of classes.
+
+    Raises:
+        InvalidParameter: they are not two or more different names, or one is a gap, which no cell has.
+        DataError: as `check_distinct`.
+    """
+    if gaps := [name for name in names if not canonical(name)]:
+        raise InvalidParameter(f"no row can have the class {gaps[0]!r}, as which a gap is written: leave it out")
+    if len(set(map(canonical, names))) < max(2, len(names)):
+        raise InvalidParameter(f"classes are two or more different names, not {', '.join(names)}")
+    check_distinct("the classes", names)
+
+
+def check_distinct(what: str, names: Iterable[str]) -> None:
+    """Raise DataError if two names are confusable; `what` they name begins the message."""
+    if (pair := confusable(names)) is not None:
+        first, second = map(ascii, pair)
+        raise DataError(
+            f"{what} {first} and {second} differ in capitals or forms of letters alone: write them alike if they are "
+            "one, or rename one of them"
+        )
+
+
 def check_names(path: Path, cells: pd.Series[str]) -> None:
     """Check the column of a file that names the owner or the person of a row.
 
     Raises DataError, which names the line, for a gap, and for a whole number so long that programs round it.
     """
-    for line, cell in cells.items():
-        if not cell:
-            raise DataError(f"{path}: no {cells.name!r} in line {line}: say whose row it is, or take it out")
-        if is_number(cell) and abs(float(cell)) >= MOST_EXACT:
-            raise DataError(
-                f"{path}: the {cells.name!r} in line {line} is a whole number of 16 digits or more, which programs "
-                "round, so that names become equal: put a letter before the numbers of this column"
-            )
+    if (empty := cells == "").any():
+        raise DataError(f"{path}: no {cells.name!r} in {first_row(cells[empty])}: say whose row it is, or take it out")
+    if (long := cells.map(lambda cell: is_number(cell) and abs(float(cell)) >= MOST_EXACT).astype(bool)).any():
+        raise DataError(
+            f"{path}: the {cells.name!r} in {first_row(cells[long])} is a whole number of 16 digits or more, which "
+            "programs round, so that names become equal: put a letter before the numbers of this column"
+        )
+
+
+def described_columns(table: pd.DataFrame) -> str:
+    """Return which columns a table has, for an error about one that it lacks."""
+    if len(table.columns) == 1:
+        return f"it has {table.columns[0]!r} only: columns are separated by a comma, a semicolon, a tab or |"
+    return f"it has: {_some(table.columns)}"
+
+
+def first_row(cells: pd.Series[str]) -> str:
+    """Return where the first of these cells is: the line of its file, or its row's number."""
+    return f"{str(cells.index.name or _ROW)[:-1]} {cells.index[0]}"
 
 
 # -- encoding
@@ -331,6 +428,9 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["number", "date", "text"]
     fill: Finite = 0.0
     values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "name", plain(self.name))
 
     @property
     def features(self) -> list[str]:
@@ -397,8 +497,8 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         """
         if missing := [column.name for column in self.columns if column.name not in table.columns]:
             raise DataError(
-                f"the table has no column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; it has: "
-                f"{_some(table.columns)}"
+                f"the table has no column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; "
+                f"{described_columns(table)}"
             )
         if not self.columns:
             raise DataError("the encoding has no columns: leave fewer columns out with --ignore")
@@ -474,22 +574,22 @@ def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.fl
 
 def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"]:
     """Return the kind of a column, from its cells that are not empty; raises DataError if it is ambiguous."""
-    number = filled.str.fullmatch(_NUMBER)
-    if (infinite := filled.str.fullmatch(_INFINITE)).any():
+
+    def matching(pattern: str) -> NDArray[np.bool_]:
+        return np.array([re.fullmatch(pattern, cell) is not None for cell in filled])
+
+    number = matching(_NUMBER)
+    if (infinite := matching(_INFINITE)).any():
         raise _wrong(name, filled[infinite], "an infinite number", "empty the cell, or write a number")
     if number.all():
         return "number"
-    if filled.str.fullmatch(_DATE).all():
+    if matching(_DATE).all():
         return "date"
-    comma = filled.str.fullmatch(_COMMA)
-    if comma.any() and (comma | number).all():
-        raise _wrong(
-            name,
-            filled[comma],
-            "a number with a comma",
-            "write 1.5 for 1,5 and 1234.5 for 1,234.5; where semicolons separate the columns, 1,5 is read as 1.5",
-        )
-    if filled.str.fullmatch(_OTHER_DATE).all():
+    others = [(matching(pattern), what, remedy) for pattern, what, remedy in _NOTATIONS]
+    if np.any([number, *(other for other, _, _ in others)], axis=0).all():
+        other, what, remedy = next(each for each in others if each[0].any())
+        raise _wrong(name, filled[other], what, remedy.format(text=words_for("text", [name])))
+    if matching(_OTHER_DATE).all():
         raise _wrong(
             name,
             filled[~number],
@@ -537,7 +637,7 @@ def _encoded(column: Column, cells: pd.Series[str]) -> NDArray[np.float64]:
 
 def _wrong(name: str, cells: pd.Series[str], what: str, remedy: str) -> DataError:
     more = f", and {len(cells) - 1} more" if len(cells) > 1 else ""
-    return DataError(f"the column {name!r} holds {what} (line {cells.index[0]}{more}): {remedy}")
+    return DataError(f"the column {name!r} holds {what} ({first_row(cells)}{more}): {remedy}")
 
 
 def _describe_values(values: Sequence[str]) -> str:

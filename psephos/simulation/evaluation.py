@@ -146,7 +146,7 @@ class EvaluationOptions(HolderOptions):
             raise InvalidParameter(
                 "a prediction of a number is evaluated on your own table: name it with --data FILE and --label COLUMN"
             )
-        without_effect = {"bins": self.bins != BINS, "other-labels": self.other_labels != "refuse"}
+        without_effect = {"bins": self.bins != BINS, "other-labels": self.other_labels not in ("refuse", "drop")}
         for name, chosen in without_effect.items():
             if chosen:
                 raise InvalidParameter(f"--{name} is for a classifier, and the model predicts a number: leave it out")
@@ -155,6 +155,10 @@ class EvaluationOptions(HolderOptions):
     def coalition(self) -> int:
         """Number of parties that may reveal their noise to each other."""
         return self.opening_threshold - 1 if self.colluders is None else self.colluders
+
+    @property
+    def names_classes(self) -> bool:
+        return False
 
     @property
     def numeric_label(self) -> bool:

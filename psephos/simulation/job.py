@@ -135,7 +135,7 @@ class JobOptions(TallyOptions):
             raise InvalidParameter("--task regression is for your own table: name it with --data FILE")
         without_effect = {
             "classes": bool(self.classes),
-            "other-labels": self.other_labels != "refuse",
+            "other-labels": self.other_labels not in ("refuse", "drop"),
             "learners": bool(self.learners),
             "sizes": self.sizes != "equal",
             "auxiliary": self.auxiliary is not None,

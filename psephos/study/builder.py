@@ -17,7 +17,7 @@ from psephos.curator.hamm.release import Labels, OutputNoise, erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.curator.losses import loss_named
-from psephos.data.schema import check_classes
+from psephos.data.tables import check_classes
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import Options, join_list, option
 from psephos.parties.noise import contributors
@@ -264,9 +264,10 @@ def _check_options(options: NewOptions) -> None:
         raise InvalidParameter("--protocol evaluation evaluates the model of --model FILE: give both, or neither")
     if options.protocol == "regression" and options.classes:
         raise InvalidParameter("--protocol regression predicts a number, which has no classes: leave --classes out")
+    if options.classes:
+        check_classes(options.classes)
     if options.balanced and options.protocol != "rehearsed":
         raise InvalidParameter("--balanced is for --protocol rehearsed: leave it out")
-    check_classes(options.classes)
     joint = SPECS[options.protocol].joint
     if not joint and not options.curator_noise:
         raise InvalidParameter(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.preprocessing import PublicScaler, own_scaler
-from psephos.data.tables import Encoding, check_names, numbers_of, places_of, read_table
+from psephos.data.tables import Encoding, check_names, described_columns, first_row, numbers_of, places_of, read_table
 from psephos.options import split_list
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
@@ -86,7 +86,7 @@ class PublicSamples:
         """
         table = read_table(path)
         if unknown := [name for name in (*ignore, *text) if name not in table.columns]:
-            raise DataError(f"{path} has no column {unknown[0]!r}; it has: {', '.join(map(str, table.columns))}")
+            raise DataError(f"{path} has no column {unknown[0]!r}; {described_columns(table)}")
         encoding, cautions = Encoding.learn(table.drop(columns=[*ignore, label], errors="ignore"), text)
         rows = encoding.apply(table) + 0.0  # -0.0 equals 0.0 but would change the digest
         scaler = own_scaler(numeric_label=numeric_label).fit(rows)
@@ -180,7 +180,7 @@ class PublicSamples:
         classes: pd.Series[Any] = table[study.label].map(places_of(study.classes))
         if (foreign := classes.isna()).any():
             raise DataError(
-                f"{path}, line {foreign.idxmax()}: the {study.label} is none of the study's classes "
+                f"{path}, {first_row(table[study.label][foreign])}: the {study.label} is none of the study's classes "
                 f"({', '.join(study.classes)})"
             )
         return self.scaler.transform(self.encoding.apply(table)), classes.to_numpy(dtype=np.int64)
@@ -211,6 +211,6 @@ def _numeric_labels(cells: pd.Series[Any], path: Path, *, optional: bool = False
     if optional:
         wrong &= cells.to_numpy() != ""
     if wrong.any():
-        line = cells.index[int(wrong.argmax())]
-        raise DataError(f"{path}, line {line}: the {cells.name} is no finite number: correct it, or take the row out")
+        where = f"{path}, {first_row(cells[wrong])}"
+        raise DataError(f"{where}: the {cells.name} is no finite number: correct it, or take the row out")
     return numbers

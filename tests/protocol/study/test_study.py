@@ -475,6 +475,8 @@ def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
     FIXED.write(tmp_path / "study.toml")
     assert (tmp_path / "study.toml").read_text(encoding="utf-8") == FIXED.text()
     assert Study.read(tmp_path / "study.toml") == FIXED
+    (tmp_path / "study.toml").write_text("\ufeff" + FIXED.text(), encoding="utf-8")
+    assert Study.read(tmp_path / "study.toml") == FIXED
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,10 @@ EQUAL = (
     ("2024-12-31 18:00:00", "2024-12-31T18:00", "2024-12-31 18:00:00.000000"),
     ("2024-12-31 18:00:00.5", "2024-12-31T18:00:00.500"),
     ("1849-12-31 23:40:28", "1850-01-01 00:00:00+00:19:32", "1850-01-01T00:00+001932"),
+    ("2012-03-04", "2012/03/04", "2012/3/4", "2012.03.04", "2012/03/04 00:00"),
+    ("-5", "\u22125", "-5.0", "\u22125e0"),
+    ("Z\u00fcrich", "Zu\u0308rich", "Z\u00fcrich\u200b", "\ufeffZ\u00fcrich\u00a0"),
+    ("St Gallen", "St  Gallen", "St\u00a0Gallen", "St\u2009 Gallen"),
     ("Nat",),
     ("inf",),
     ("1e999",),
@@ -104,6 +109,63 @@ def test_equal_tables_in_different_csv_dialects(tmp_path: Path, content: str | b
     assert table.to_numpy().tolist() == [["41", "Lima"], ["", "Oslo"]]
 
 
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ('h;"pressure, systolic, mmHg";"a, b, c, d"\n1;2;3\n', "h|pressure, systolic, mmHg|a, b, c, d"),
+        ('h,"a;b;c;d;""e""",g\n1,2,3\n', 'h|a;b;c;d;"e"|g'),
+        ('"two\nlines; of; it",h\n1,2\n', "two lines; of; it|h"),
+        ('h,size 5",g\n1,2,3\n', 'h|size 5"|g'),
+        ("sep=;\nh;a,b,c\n1;2\n", "h|a,b,c"),
+        ('"sep=,"\r\nh,a;b;c\r\n1,2\r\n', "h|a;b;c"),
+        ("Dru\u0308ck\u200b,a\u00a0b\n1,2\n", "Dr\u00fcck|a b"),
+        ("h\n1\n", "h"),
+    ],
+)
+def test_names_of_columns_and_their_separator(tmp_path: Path, content: str, names: str) -> None:
+    table = read_table(written(tmp_path / "t.csv", content))
+    assert table.columns.tolist() == names.split("|")
+    assert table.to_numpy().tolist() == [["1", "2", "3"][: len(table.columns)]]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.GZ", ".PARQUET"])
+def test_a_row_of_gaps_is_a_row(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".PARQUET":
+        pd.DataFrame({"a": ["1", None, "3"], "b": ["x", None, ""]}).to_parquet(path)
+    else:
+        content = b"a,b\n1,x\n,\n\n3,\n"
+        path.write_bytes(gzip.compress(content) if suffix == ".csv.GZ" else content)
+    assert read_table(path).to_numpy().tolist() == [["1", "x"], ["", ""], ["3", ""]]
+    one = read_table(written(tmp_path / "one.csv", 'a\n1\n""\n3\n\n'))
+    assert one["a"].tolist() == ["1", "", "3"]
+
+
+def test_rows_have_numbers_and_named_indices_are_columns(tmp_path: Path) -> None:
+    """The index of a file is data, perhaps private."""
+    frame = pd.DataFrame({"x": [1, 2]}, index=pd.Index(["secret", "north"], name="hospital"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    for table in (read_table(tmp_path / "t.parquet"), cells_of(frame)):
+        assert table.to_dict("list") == {"hospital": ["secret", "north"], "x": ["1", "2"]}
+        assert cells_of(table).equals(table)
+        with pytest.raises(DataError, match="row 2") as refused:
+            Encoding.learn(table)[0].apply(table.assign(x=["1", "old"]))
+        assert "north" not in str(refused.value)
+    frame.rename_axis(None).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["x"]
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", "a\u200b"], ["a", "A"], [1, "1"]])
+def test_columns_of_one_name_are_refused(tmp_path: Path, names: list[Any]) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    with pytest.raises(DataError, match="columns"):
+        cells_of(pd.DataFrame([[1, 2]], columns=names))
+    parquet.write_table(pyarrow.table([[1], [2]], names=list(map(str, names))), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="columns") as refused:
+        read_table(tmp_path / "t.parquet")
+    assert "\n" not in str(refused.value)
+
+
 def test_parquet_and_csv_files_agree(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
@@ -134,7 +196,7 @@ def test_a_date_out_of_range_is_refused_by_its_line_and_without_its_value() -> N
     encoding, _ = Encoding.learn(pd.DataFrame({"seen": ["2024-02-29", "2024-12-31"]}))
     for other in ("2024-01-01", "2024-01-01T00:00:00.123456789"):
         for far in ("1500-01-01", "9999-12-31"):
-            with pytest.raises(DataError, match="line 1") as caught:
+            with pytest.raises(DataError, match="row 1") as caught:
                 encoding.apply(pd.DataFrame({"seen": [other, far]}))
             assert far not in str(caught.value)
 
@@ -145,7 +207,8 @@ def test_a_date_out_of_range_is_refused_by_its_line_and_without_its_value() -> N
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("a,b\n", "has no rows"),
-        ("a\n1\n", "one column only"),
+        ("a\n1\n\n2\n", "line 3 is blank"),
+        ("a,A\n1,2\n", "'a' and 'A' differ in capitals"),
         ("a,b,a\n1,2,3\n", "two columns are called 'a'"),
         (",b\n1,2\n", "column 1 has no name"),
         ("a,b\n1,2\n1,2,3\n", "line 3: 3 cells"),
@@ -224,7 +287,7 @@ def test_encoding_of_each_kind_of_column() -> None:
     )
     with pytest.raises(DataError, match="'number' holds something other than a finite number"):
         encoding.apply(private)
-    private.loc[1, "number"] = ".5"
+    private.loc[2, "number"] = ".5"
     assert encoding.apply(private).tolist() == [
         [-10.0, 0.0, 1.0, 2.5, 0.0, 0.0, 9.0],
         [7.0, 0.0, 0.0, -1.0, 1.0, 0.0, 0.5],
@@ -240,12 +303,17 @@ def test_encoding_of_each_kind_of_column() -> None:
     ("cells", "words"),
     [
         (["", "NaN"], "no public row has a value in the column 'x'"),
-        (["1", "inf"], "an infinite number .line 1"),
+        (["1", "inf"], "an infinite number .row 2"),
         (["1", "-Infinity"], "an infinite number"),
         (["1e999", "2"], "a number beyond 1e.100"),
         (["1,5", "2"], "a number with a comma"),
-        (["1,234", "2,5"], "a number with a comma .line 0, and 1 more"),
-        (["1", "2", "old"], "text among numbers .line 2.*--text x"),
+        (["1,234", "2,5"], "a number with a comma .row 1, and 1 more"),
+        (["1 162", "7"], "in groups of digits"),
+        (["1\u202f162", "1\u00a0001,5"], "in groups of digits"),
+        (["1'162", "1\u2019162.5"], "in groups of digits"),
+        (["118%", "7.5 %", "7"], "a percent sign"),
+        (["1,5", "1 162"], "a number with a comma"),
+        (["1", "2", "old"], "text among numbers .row 3.*--text x"),
         (["03/04/2024", "05/04/2024"], "day and month"),
         (["2024-13-01", "2024-01-01"], "other than a date"),
     ],
@@ -297,10 +365,10 @@ def test_thousands_separators_do_not_make_a_column_text(cells: list[str]) -> Non
 
 def test_a_private_cell_is_not_repeated() -> None:
     encoding, _ = Encoding.learn(public(age=["1", "2"]))
-    with pytest.raises(DataError, match="line 1") as refused:
+    with pytest.raises(DataError, match="row 2") as refused:
         encoding.apply(public(age=["3", "seventy"]))
     assert "seventy" not in str(refused.value)
-    with pytest.raises(DataError, match="no column 'age'; it has: years"):
+    with pytest.raises(DataError, match="no column 'age'; it has 'years' only"):
         encoding.apply(public(years=["3"]))
 
 

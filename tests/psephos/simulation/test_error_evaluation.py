@@ -231,7 +231,7 @@ def test_neighbours_cost_the_same(table: Path, regressor: ReleasedRegressor) -> 
         ({"data": None, "label": None, "party": None, "public": None, "ignore": ()}, InvalidParameter),
         ({"classes": ("no", "yes")}, InvalidParameter),
         ({"bins": 5}, InvalidParameter),
-        ({"other_labels": "drop"}, InvalidParameter),
+        ({"other_labels": "ill"}, InvalidParameter),
         ({"largest_error": 0.0}, InvalidParameter),
         ({"largest_error": -1.0}, InvalidParameter),
         ({"largest_error": float("nan")}, InvalidParameter),

@@ -397,7 +397,7 @@ def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, resul
         ({"parties": 6, "colluders": 3, "dropouts": 2}, "nobody's noise"),
         ({"parties": 6, "absent": 0.34, "dropouts": 1}, "set a larger"),
         ({"task": "regression", "bins": 5}, "--bins is for a classifier"),
-        ({"task": "regression", "other_labels": "drop"}, "--other-labels is for a classifier"),
+        ({"task": "regression", "other_labels": "well"}, "--other-labels is for a classifier"),
     ],
     ids=str,
 )
@@ -426,6 +426,11 @@ def test_the_classes_of_the_model_may_be_named(table: Path, classifier: Released
     assert EvaluationRun(options_of(table, classes=("no", "yes")), classifier).options.classes == ("no", "yes")
     with pytest.raises(InvalidParameter, match="leave --classes out"):
         EvaluationRun(options_of(table, classes=("yes", "no")), classifier)
+    other = table.with_name("other.csv")
+    other.write_text(table.read_text().replace("yes", "perhaps", 1))
+    with pytest.raises(DataError) as refused:
+        EvaluationRun(options_of(other), classifier)
+    assert "--classes" not in str(refused.value), "the command has no such option"
 
 
 @pytest.mark.parametrize(
