@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
 from psephos.curator.ledger import NeighbourCost, costs_together
-from psephos.data.tables import Encoding, cells_of
+from psephos.data.tables import Encoding, cells_of, places_of
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.foreign import has_controls, read_bytes
 from psephos.results import Release
@@ -172,8 +173,8 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
         Raises:
             DataError: rows lack a column of the encoding, have another width, or have NaN or infinite numbers.
         """
-        if hasattr(X, "columns"):
-            return self.model.encoding.apply(cells_of(X))
+        if (table := _table(X)) is not None:
+            return self.model.encoding.apply(cells_of(table))
         try:
             rows: NDArray[np.float64] = check_array(X, dtype=np.float64, ensure_min_samples=0)
         except ValueError as error:
@@ -183,11 +184,28 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
         return rows
 
 
+def _table(X: Any) -> Any:
+    """Return rows with named columns as a DataFrame; None for an array of numbers."""
+    if hasattr(X, "to_pandas"):  # of pyarrow or polars
+        return X.to_pandas()
+    if hasattr(X, "columns"):
+        return X
+    if isinstance(X, Mapping) or (isinstance(X, Sequence) and X and all(isinstance(row, Mapping) for row in X)):
+        import pandas as pd
+
+        try:
+            return pd.DataFrame(X)
+        except ValueError as error:
+            raise DataError(f"the rows are no table: {error}") from None
+    return None
+
+
 class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[misc]
     """A released classifier as a fitted scikit-learn estimator.
 
-    Rows are a DataFrame with the columns of the training table (other columns are ignored), or encoded features,
-    float64 (n, d), in the order of `feature_names_in_`. Attributes as in scikit-learn: classes_ (K,), coef_ (1, d) or
+    Rows are a table with the columns of the training table, among others: a DataFrame of pandas or polars, a table of
+    pyarrow, a dictionary of columns or a list of dictionaries. Or they are encoded features, float64 (n, d), in the
+    order of `feature_names_in_`. Attributes as in scikit-learn: classes_ (K,), coef_ (1, d) or
     (K, d), intercept_, n_features_in_, feature_names_in_. Scores are not calibrated as probabilities, because the noise
     changes their scale; a model that `psephos evaluate` has calibrated has `predict_proba`.
     """
@@ -225,6 +243,15 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
         """Return the class with the largest score of each row, (n,); raises as `decision_function`."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is `y`, (n,): names of classes, or the numbers or truth values named."""
+        import pandas as pd
+
+        labels = cells_of(pd.DataFrame({"y": np.asarray(y, dtype=object)}))["y"]
+        places = labels.map(places_of(self.model.classes)).fillna(-1)
+        predicted = [self.model.classes.index(name) for name in self.predict(X)]
+        return float(np.average(places.to_numpy() == predicted, weights=sample_weight))
 
     @available_if(lambda self: self.model.calibration is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -319,7 +346,8 @@ def write_onnx(model: Model | RegressionModel, path: Path) -> None:
     """Write the model as ONNX.
 
     The input is `features`, double (n, d), encoded. The outputs of a classifier are `label`, string (n,), and `scores`,
-    double (n, K); the output of a regression is `prediction`, double (n, 1). All is in double precision, so that
+    double (n, K); the output of a regression is `prediction`, double (n, 1). A row with a number that is not finite has
+    the label "" or the prediction NaN, where the estimator raises an error. All is in double precision, so that
     decisions are those of the estimator. The encoding of tables is not included.
 
     Raises:
@@ -351,7 +379,10 @@ def _classifier_graph(model: Model) -> Any:
         [
             helper.make_node("MatMul", ["features", "weights"], ["products"]),
             helper.make_node("Add", ["products", "intercepts"], ["scores"]),
-            helper.make_node("ArgMax", ["scores"], ["place"], axis=1, keepdims=0),
+            helper.make_node("ArgMax", ["scores"], ["largest"], axis=1, keepdims=0),
+            *_nan_of_rows(keepdims=0),
+            helper.make_node("IsNaN", ["nan"], ["unknown"]),
+            helper.make_node("Where", ["unknown", "none", "largest"], ["place"]),
             helper.make_node("Gather", ["classes", "place"], ["label"]),
         ],
         "psephos",
@@ -363,7 +394,9 @@ def _classifier_graph(model: Model) -> Any:
         [
             numpy_helper.from_array(np.ascontiguousarray(weights.T), "weights"),
             numpy_helper.from_array(intercepts, "intercepts"),
-            numpy_helper.from_array(np.array(model.classes, dtype=object), "classes"),
+            numpy_helper.from_array(np.array([*model.classes, ""], dtype=object), "classes"),
+            numpy_helper.from_array(np.array(classes, dtype=np.int64), "none"),
+            *_nan_constants(),
         ],
     )
 
@@ -387,10 +420,29 @@ def _regression_graph(model: RegressionModel) -> Any:
             helper.make_node("Min", ["raised", "high"], ["clipped"]),
             helper.make_node("MatMul", ["clipped", "coefficients"], ["products"]),
             helper.make_node("Add", ["products", "intercept"], ["linear"]),
-            helper.make_node("Clip", ["linear", "smallest", "largest"], ["prediction"]),
+            helper.make_node("Clip", ["linear", "smallest", "largest"], ["within"]),
+            *_nan_of_rows(keepdims=1),
+            helper.make_node("Add", ["within", "nan"], ["prediction"]),
         ],
         "psephos",
         [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["n", len(low)])],
         [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["n", 1])],
-        [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in constants.items()],
+        [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in constants.items()]
+        + _nan_constants(),
     )
+
+
+def _nan_of_rows(keepdims: int) -> list[Any]:
+    """Return the nodes that compute `nan`: NaN for each row with a number that is not finite, 0 for others."""
+    from onnx import helper
+
+    return [
+        helper.make_node("Mul", ["features", "zero"], ["zeros"]),
+        helper.make_node("ReduceSum", ["zeros", "columns"], ["nan"], keepdims=keepdims),
+    ]
+
+
+def _nan_constants() -> list[Any]:
+    from onnx import numpy_helper
+
+    return [numpy_helper.from_array(np.array(0.0), "zero"), numpy_helper.from_array(np.array([1]), "columns")]

@@ -75,6 +75,32 @@ def test_a_released_classifier_is_a_fitted_estimator() -> None:
         classifier.fit(ROWS, ["ill", "well", "ill"])
 
 
+@pytest.mark.parametrize(("names", "labels"), [(("1", "2"), [1, 2.0]), (("0", "1"), [False, True]), (("a", "b"), "ab")])
+def test_labels_are_scored_as_the_user_has_them(names: tuple[str, str], labels: Any) -> None:
+    classifier = psephos.ReleasedClassifier(msgspec.structs.replace(MODELS[0], classes=names))
+    given = [labels[names.index(name)] for name in classifier.predict(ROWS)]
+    for y in (given, np.array(given), pd.Series(given)):
+        assert classifier.score(ROWS, y) == 1.0
+    wrong = [None, *given[1:]]
+    assert classifier.score(ROWS, wrong) == pytest.approx(2 / 3)
+    assert classifier.score(ROWS, wrong, sample_weight=[2, 1, 1]) == 0.5
+
+
+TABLES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "columns": lambda table: table.to_dict("list"),
+    "rows": lambda table: table.to_dict("records"),
+    "named index": lambda table: table.set_index(["city", "seen"]),
+    "pyarrow": lambda table: pytest.importorskip("pyarrow").Table.from_pandas(table),
+    "polars": lambda table: pytest.importorskip("polars").from_pandas(table),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_may_be_of_any_kind(kind: str) -> None:
+    encoded = psephos.ReleasedClassifier(MODELS[1]).encode(TABLES[kind](TABLE))
+    np.testing.assert_array_equal(encoded, ROWS)
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -82,6 +108,8 @@ def test_a_released_classifier_is_a_fitted_estimator() -> None:
         (np.full((1, 4), np.nan), "NaN"),
         (ROWS[0], "2D"),
         (TABLE[["age", "city"]], "no column 'seen'"),
+        (pd.concat([TABLE, TABLE[["age"]]], axis=1), "two columns"),
+        ({"age": [1, 2], "city": ["Oslo"], "seen": [""]}, "no table"),
         (TABLE.assign(age="old"), "'age' holds something other than a finite number"),
         (TABLE.assign(city=[[1], [2], [3]]), "'city' holds something other than numbers, text and dates"),
     ],
@@ -160,6 +188,9 @@ def test_onnx_and_estimator_agree(released: Model, tmp_path: Path) -> None:
     assert labels.tolist() == classifier.predict(rows).tolist()
     assert labels[: len(TABLE)].tolist() == classifier.predict(TABLE).tolist()
     np.testing.assert_allclose(scores[:, -1], classifier.decision_function(rows).reshape(len(rows), -1)[:, -1])
+    for wrong in (np.nan, np.inf):
+        ((*labels, last),) = session.run(["label"], {"features": np.vstack([rows, [1, 2, wrong, 3]])})
+        assert (labels, last) == (classifier.predict(rows).tolist(), "")
     (argument,) = session.get_inputs()
     assert (argument.name, argument.type, argument.shape) == ("features", "tensor(double)", ["n", 4])
     assert json.loads(session.get_modelmeta().custom_metadata_map["features"]) == ENCODING.features
@@ -170,6 +201,17 @@ def test_onnx_and_estimator_agree(released: Model, tmp_path: Path) -> None:
 
 def invoke(*words: str) -> Any:
     return CliRunner().invoke(build(), list(words))
+
+
+def test_each_row_has_a_prediction(tmp_path: Path) -> None:
+    """A row of gaps too, and in a table of one column."""
+    one = Encoding((Column("a\u0302ge", "number", fill=40.0),))
+    released = msgspec.structs.replace(MODELS[0], encoding=one, coefficients=((-1.0,),), intercepts=(41.0,))
+    (tmp_path / MODEL_FILE).write_bytes(written_model(released))
+    for content in ('\u00e2ge\n30\n""\n50\n', "\u00e2ge;city\n30;\n;\n50;Oslo\n", "city,a\u0302ge\nx,30\n,\n,50\n"):
+        (tmp_path / "t.csv").write_text(content)
+        done = invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json")
+        assert json.loads(done.stdout)["predicted"] == ["well", "well", "ill"]
 
 
 def test_predict_reads_and_writes_a_table(tmp_path: Path) -> None:

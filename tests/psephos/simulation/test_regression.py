@@ -242,9 +242,10 @@ def test_onnx_predicts_the_same(released: Released, tmp_path: Path) -> None:
     reference = pytest.importorskip("onnx.reference")
     run, _, model = released
     write_onnx(model, tmp_path / "model.onnx")
-    rows = np.vstack([run.split.X_test[:50], np.full((1, 3), 1e9)])
+    rows = np.vstack([run.split.X_test[:50], np.full((1, 3), 1e9), [[np.nan, 1, 1]]])
     (predictions,) = reference.ReferenceEvaluator(str(tmp_path / "model.onnx")).run(None, {"features": rows})
-    assert np.allclose(predictions[:, 0], ReleasedRegressor(model).predict(rows))
+    assert np.allclose(predictions[:-1, 0], ReleasedRegressor(model).predict(rows[:-1]))
+    assert np.isnan(predictions[-1, 0])
 
 
 @pytest.mark.parametrize("onnx", [True, False])
@@ -310,7 +311,7 @@ def test_options_without_effect_are_refused(table: Path, change: dict[str, Any])
     ("name", "chosen"),
     [
         ("classes", ("a", "b")),
-        ("other_labels", "drop"),
+        ("other_labels", "well"),
         ("learners", ("tree",)),
         ("sizes", "dirichlet"),
         ("auxiliary", 5),
