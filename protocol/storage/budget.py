@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import math
 import os
+import shlex
 import sqlite3
 import stat
 from collections.abc import Sequence
@@ -242,7 +243,7 @@ class BudgetFile(Database):
                 has = "no limit" if before is None else f"the limit {before}"
                 raise InvalidParameter(
                     f"{self._path} has {has} already: leave --budget-limit out, or change the limit by "
-                    f"`psephos budget {self._path} --limit EPSILON[,DELTA]`"
+                    f"`psephos budget {shlex.quote(str(self._path))} --limit EPSILON[,DELTA]`"
                 )
             self._append(_LimitRecord(limit.epsilon, limit.delta))
 
@@ -343,7 +344,7 @@ class BudgetFile(Database):
             raise BudgetFileError(
                 f"{self._path} adds up the releases from another table. Name a budget file for these rows; or, if the "
                 "table is a new copy or more rows of the same owner, add it with "
-                f"`psephos budget {self._path} --data TABLE`"
+                f"`psephos budget {shlex.quote(str(self._path))} --data TABLE`"
             )
         limit = _limit_of(records)
         if due and limit is not None:
@@ -365,7 +366,7 @@ class BudgetFile(Database):
             raise BudgetExceededError(
                 f"{path} has the limit {limit}: {before:.6g} is spent, and this would bring it to {after:.6g} at "
                 f"delta {delta:.3g}. Nothing was charged. Lower --epsilon (or --delta), or change the limit by "
-                f"`psephos budget {path} --limit EPSILON[,DELTA]`"
+                f"`psephos budget {shlex.quote(str(path))} --limit EPSILON[,DELTA]`"
             )
 
     # -- the log

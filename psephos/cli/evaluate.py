@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,4 +117,4 @@ def _save_calibrated(run: EvaluationRun, result: EvaluationResult, output: Path 
         write_atomically(path, written_model(calibrated_model(run.model, result)))
     except OSError as error:
         raise ModelError(f"{path} cannot be written: {error.strerror}") from None
-    return [f"Written: {path}, whose scores are log odds. Next: psephos predict {output} FILE.csv"]
+    return [f"Written: {path}, whose scores are log odds. Next: psephos predict {shlex.quote(str(output))} FILE.csv"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -103,7 +104,7 @@ def register_join(app: typer.Typer) -> None:
         membership.keep(**settings)
         with MemberRunner(membership, membership.names, say=note) as runner:
             runner.run_due_steps()
-        note(f"joined; now run `psephos agent {identity}`")
+        note(f"joined; now run `psephos agent {shlex.quote(str(identity))}`")
 
 
 def _absolute(path: Path | None) -> str | None:

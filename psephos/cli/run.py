@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
@@ -148,4 +149,8 @@ def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:
         return [*lines, "The classifier was not saved: --output DIR saves it."]
     directory = paths[0].parent
     written = f"Written: {', '.join(map(str, paths))}"
-    return [*lines, written, f"Next: read {directory / 'card.md'}, then psephos predict {directory} FILE.csv"]
+    return [
+        *lines,
+        written,
+        f"Next: read {directory / 'card.md'}, then psephos predict {shlex.quote(str(directory))} FILE.csv",
+    ]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
-from psephos.data.schema import DRAWN_SAMPLES, Schema, check_classes, read_schema
+from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
 from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
 from psephos.data.tables import (
     FEW_CLASSES,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,9 +161,8 @@ class Identity:
             KeyFilePermissionsError: others can read the signing key.
         """
         if not (directory / "identity.key").is_file():
-            raise StudyError(
-                f"{directory} is not an identity: `psephos study identity NAME --output {directory}` creates one"
-            )
+            command = f"psephos study identity NAME --output {shlex.quote(str(directory))}"
+            raise StudyError(f"{directory} is not an identity: `{command}` creates one")
         key, card = read_signing_key(directory / "identity.key"), IdentityCard.read(directory / "card.toml")
         if card.key != key.verification_key:
             raise StudyError(f"{directory}: the card belongs to another key than the signing key beside it")
@@ -229,7 +228,8 @@ class Identity:
         if limit is not None and after > float(json.loads(limit)) * (1 + 1e-12):
             raise BudgetExceededError(
                 f"the study {study.title!r} would bring {self.card.name} to epsilon = {after:.6g} in all, and its "
-                f"budget is {float(json.loads(limit)):g}; `psephos study budget {self.directory}` shows and sets it"
+                f"budget is {float(json.loads(limit)):g}; `psephos study budget {shlex.quote(str(self.directory))}` "
+                "shows and sets it"
             )
 
 

@@ -10,6 +10,7 @@ STUDY is the fingerprint of the study.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,7 +101,7 @@ class Membership:
             which = f" {study}" if study else ""
             raise StudyError(
                 f"{identity.directory} has not signed a study{which}: "
-                f"`psephos join STUDY --identity {identity.directory} ...` signs one"
+                f"`psephos join STUDY --identity {shlex.quote(str(identity.directory))} ...` signs one"
             )
         which = ", ".join(f"--study {fingerprint(each.digest)[:9]} ({each.title})" for each in matching)
         raise StudyError(f"{identity.directory} is in several studies; name one: {which}")

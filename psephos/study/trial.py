@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -100,8 +101,9 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
     released = output / CURATOR / fingerprint(study.digest) / "released"
     say(f"{time.monotonic() - start:.0f} s. The model and its card are in {released}. To look on:")
     if nats:
-        say(f"  nats-server -c {output / 'server/nats.conf'} &")
-    say(f"  psephos watch {output / 'study.toml'} --board '{reading}' --public {output / 'public.csv'}")
+        say(f"  nats-server -c {shlex.quote(str(output / 'server/nats.conf'))} &")
+    look = ("psephos", "watch", output / "study.toml", "--board", reading, "--public", output / "public.csv")
+    say(f"  {shlex.join(map(str, look))}")
 
 
 @contextmanager
