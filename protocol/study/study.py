@@ -28,8 +28,8 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
-from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS
 from psephos.protocol.names import confusable
+from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
