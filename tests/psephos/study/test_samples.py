@@ -203,6 +203,14 @@ def test_a_public_file_in_another_format_is_the_studys(written: str, label: str,
     assert other.row_digests == samples.row_digests
 
 
+def test_two_writings_of_a_number_are_one_value_of_a_text_and_one_label(tmp_path: Path) -> None:
+    digests = set()
+    for rows in ("1,7,0\n2,8,1\n3.5,7,1\n", "1.0,7.0,0.0\n2e0,8.00,1.0\n3.50,+7,1\n"):
+        (tmp_path / "public.csv").write_text("x,code,y\n" + rows)
+        digests.add(PublicSamples.read(tmp_path / "public.csv", "y", (), ["code"]).digest)
+    assert len(digests) == 1
+
+
 def test_the_digest_covers_the_encoding_and_the_kind_of_the_label(tmp_path: Path) -> None:
     samples, numeric = (_read(tmp_path, PUBLIC, label) for label in ("outcome", "days"))
     first, *others = samples.encoding.columns
