@@ -88,6 +88,8 @@ _DECIMAL_COMMA = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)"
 _DAY = r"\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}\.\d\d?\.\d\d?"
 _DATE = rf"({_DAY})(?:[T ](\d\d:\d\d)(?::(\d\d)(\.\d{{1,9}})?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
 """A day, and perhaps minutes, seconds, a fraction, and an offset, with seconds where it is older than standard time."""
+_DURATION = r"-?\d+ days(?: \+?\d\d:\d\d:\d\d(?:\.\d+)?)?"
+"""A duration as pandas writes it, which is text."""
 _OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}"
 
 _NOTATIONS = (
@@ -287,7 +289,8 @@ def canonical(cell: str, *, decimal_comma: bool = False) -> str:
 
     Returns:
         "" for a gap; a number as the shortest text of its float64, whole ones without a fraction, and truth values as 1
-        and 0; a date as the day, and the time (UTC) if it is not midnight; all else in its `plain` spelling.
+        and 0; a date as the day, and the time (UTC) if it is not midnight; a duration in days likewise; all else in its
+        `plain` spelling.
     """
     text = plain(cell)
     if text in GAPS or text.lower() in GAPS:
@@ -302,6 +305,8 @@ def canonical(cell: str, *, decimal_comma: bool = False) -> str:
     if (instant := _instant(text)) is not None:
         stamp, fraction = instant
         return f"{stamp}{fraction}".removesuffix(" 00:00:00")
+    if re.fullmatch(_DURATION, text):
+        return re.sub(r" \+?00:00:00$", "", text.rstrip("0").rstrip(".") if "." in text else text)
     return text
 
 

@@ -36,6 +36,7 @@ def table() -> pd.DataFrame:
             "level": generator.normal(size=ROWS).round(3),
             "smoker": smoker,
             "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(generator.integers(0, 300, ROWS), "D"),
+            "stay": pd.to_timedelta(generator.integers(0, 3, ROWS), "D"),
             "ward": generator.choice(["north", "south"], ROWS),
             "patient": 100 + np.arange(ROWS) // 2,
             "outcome": np.where(smoker, 1, 0),
@@ -59,7 +60,7 @@ def pandas_decimal_commas(frame: pd.DataFrame, folder: Path) -> Path:
 
 def pandas_by_json(frame: pd.DataFrame, folder: Path) -> Path:
     """Read as JSON first, where pandas makes truth values floats if one is missing."""
-    cells = frame.assign(seen=frame["seen"].astype(str)).astype(object)
+    cells = frame.assign(seen=frame["seen"].astype(str), stay=frame["stay"].astype(str)).astype(object)
     text = json.dumps(cells.where(cells.notna(), None).to_dict("records"))
     return pandas_csv(pd.read_json(io.StringIO(text), precise_float=True), folder)
 
@@ -67,7 +68,7 @@ def pandas_by_json(frame: pd.DataFrame, folder: Path) -> Path:
 def pandas_parquet(frame: pd.DataFrame, folder: Path) -> Path:
     pytest.importorskip("pyarrow")
     mixed = {name: frame[name].astype(str) for name in frame if {type(cell) for cell in frame[name]} >= {int, str}}
-    frame.assign(**mixed).to_parquet(folder / "t.parquet")
+    frame.assign(**mixed, stay=frame["stay"].astype(str)).to_parquet(folder / "t.parquet")
     return folder / "t.parquet"
 
 
@@ -86,7 +87,7 @@ def r_csv(frame: pd.DataFrame, folder: Path) -> Path:
             else str(cell).upper()
             if isinstance(cell, bool)
             else f'"{cell}"'
-            if isinstance(cell, str)
+            if isinstance(cell, str | pd.Timedelta)
             else f"{cell:.15g}"
             for cell in cells
         ]
@@ -147,6 +148,7 @@ CHANGES = {
     "a second": with_cell("seen", pd.Timestamp("2024-03-01 09:30:01")),
     "a nanosecond": with_cell("seen", pd.Timestamp("2024-03-01 09:30:01.000000001")),
     "a gap among dates": with_cell("seen", pd.NaT),
+    "an hour in a duration": with_cell("stay", pd.Timedelta("1 days 01:00:00")),
     "a new word": with_cell("ward", "7.0"),
     "a person with another kind of name": with_cell("patient", "x1"),
     "another label": with_cell("outcome", 5),
