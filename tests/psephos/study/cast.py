@@ -26,6 +26,7 @@ from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.threshold import KeyShare, deal
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.store import Store
@@ -119,7 +120,7 @@ def classifier(scores: int) -> str:
     return encode_coordinates(np.random.default_rng(6).normal(size=(FEATURES, scores)))
 
 
-RELEASED = Release("discrete Gaussian in shares", 2.0, 1e-6, "record", chosen={"neighbours": "add-remove"})
+RELEASED = Release("discrete Gaussian in shares", 2.0, 1e-6, "record", protects=PrivacyUnit("record", "", "add-remove"))
 """What the model of "evaluation, number" has cost before."""
 
 

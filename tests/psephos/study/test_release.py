@@ -17,6 +17,7 @@ from psephos.curator.ledger import Release
 from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
 from psephos.protocol.errors import AgreementError, StudyError
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import is_verifiable, spec_of
@@ -64,7 +65,7 @@ def test_the_model_file_contains_the_rounded_release(study: Study, samples: Publ
         intercepts=tuple(intercepts.tolist()),
         method="soft",
         parties=4,
-        release=replace(paid, delta=1e-6 + 2.0**-64),
+        release=replace(paid, delta=1e-6 + 2.0**-64, protects=PrivacyUnit("party")),
         warnings=("A trial: the key of this study may be too short to protect anything.",),
     )
     assert 0 < paid.delta <= model.release.delta

@@ -1280,6 +1280,7 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.statistic._NUMERICAL_RANK curator.hamm.signal.REACH curator.hamm.signal.EVIDENCE "
         "curator.hamm.signal._DRAWS curator.hamm.signal._ROWS curator.hamm.signal._LEAST "
         "protocol.encrypted_sum.record_grid.RESIDUAL_BITS protocol.encrypted_sum.record_grid.ENTRY_BITS "
+        "protocol.encrypted_sum.record_grid.PERSON_BITS "
         "protocol.encrypted_sum.record_grid.TOTAL_BITS protocol.encrypted_sum.record_grid.SCORE_STEPS "
         "protocol.encrypted_sum.record_grid.LARGEST_SCORE protocol.encrypted_sum.record_grid._INSIDE "
         "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
@@ -1300,7 +1301,8 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.encrypted_sum.error_grid.ERROR_BITS protocol.encrypted_sum.error_grid.ERROR_TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
-        "curator.evaluation.CALIBRATED_FROM curator.error_estimates.CERTAIN curator.evaluation._PRIOR "
+        "curator.evaluation.CALIBRATED_FROM curator.error_estimates.CERTAIN curator.error_estimates.NEAR "
+        "curator.error_estimates._SELECTED curator.evaluation._PRIOR "
         "curator.evaluation._STEPS curator.evaluation._NEAR"
     ),
 }
