@@ -203,7 +203,6 @@ class OwnTable:
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
         self.classes = () if options.numeric_label else self._class_names()
-        check_classes(self.classes)
         self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
         self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
         if self._owners is not None:
