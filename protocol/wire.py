@@ -13,7 +13,17 @@ from enum import Enum, IntEnum
 
 from psephos.protocol.errors import MessageError, WrongRoundError
 
-__all__ = ["DIGEST_BYTES", "HEADER_BYTES", "Audience", "Kind", "Reader", "frame", "kind_of", "session_of"]
+__all__ = [
+    "DIGEST_BYTES",
+    "HEADER_BYTES",
+    "Audience",
+    "Kind",
+    "Reader",
+    "frame",
+    "kind_of",
+    "messages_in",
+    "session_of",
+]
 
 _MAGIC = b"PSEPHOS\x02"
 DIGEST_BYTES = 32
@@ -143,6 +153,12 @@ def session_of(data: bytes) -> bytes:
     """
     kind_of(data)
     return data[HEADER_BYTES - DIGEST_BYTES : HEADER_BYTES]
+
+
+def messages_in(data: bytes, *kinds: Kind) -> list[bytes]:
+    """Return what may be messages of these kinds in any bytes: each from its header to the next header or the end."""
+    parts = (_MAGIC + part for part in data.split(_MAGIC)[1:])
+    return [part for part in parts if len(part) >= HEADER_BYTES and part[len(_MAGIC)] in kinds]
 
 
 class Reader:

@@ -309,6 +309,12 @@ class PartialDecryption:
         holder = bytes([self.holder])
         return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values, self.proof)
 
+    @staticmethod
+    def encoded_bytes(round_: Round) -> int:
+        """Return the length of the message."""
+        values = round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        return HEADER_BYTES + DIGEST_BYTES + 1 + values + opening_proof_bytes(round_)
+
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
         """Decode a received partial decryption; its proof is checked by `received_part`.
@@ -326,10 +332,10 @@ class PartialDecryption:
             ThresholdError: there is no such holder.
             CiphertextError: a value is not a unit.
         """
-        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
-        length = DIGEST_BYTES + 1 + size + opening_proof_bytes(round_)
+        length = cls.encoded_bytes(round_) - HEADER_BYTES
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
         product_digest, holder = reader.take(DIGEST_BYTES), _holder(reader, round_)
+        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
         values = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
         check_ciphertexts(round_.key, values)
         return cls(round_.digest, holder, product_digest, values, reader.rest())

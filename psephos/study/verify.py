@@ -7,10 +7,11 @@ follows from it. docs/protocols/board.md says what each check rests on.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from psephos.protocol.roles import Entry, MachineState, Refusal, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, PublishedResult, ResultWatcher, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.protocol.wire import Kind, session_of
+from psephos.protocol.wire import Kind, kind_of, messages_in, session_of
 from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of
 from psephos.specs.regression import RegressionSpec
@@ -88,7 +89,8 @@ class BoardEvidence:
         openers: the numbers of the holders whose partial decryptions are valid and visible here; of a descent, in its
             last step.
         steps: the number of encrypted sums.
-        readable: the partial decryptions that everybody can read, also those that no role accepts.
+        readable: the partial decryptions and results that everybody can read, each with its signer ("" for a stranger),
+            wherever in an entry they begin, and whether or not a role accepts the entry.
         exposed: the numbers of the holders whose partial decryptions of an exact sum everybody can read.
         published: what the curator published; the first counts.
         result: what the classifier is computed from, where it is known.
@@ -110,7 +112,7 @@ class BoardEvidence:
     counted_sums: Counter[int] = field(default_factory=Counter)
     openers: tuple[int, ...] = ()
     steps: int = 0
-    readable: list[Entry] = field(default_factory=list)
+    readable: list[tuple[str, bytes]] = field(default_factory=list)
     exposed: tuple[int, ...] = ()
     published: PublishedResult | None = None
     result: Any = None
@@ -217,9 +219,9 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
             (forks if isinstance(error, EquivocationError) else refused).append((author, error))
         elif checked.entry is not None:
             evidence.entries.append(checked.entry)
-        if signed is not None and signed.is_readable:
-            readable = Entry(number, signed.author, signed.receiver, signed.body)
-            evidence.readable += [readable] * readable.is_a(Kind.PARTIAL_DECRYPTION)
+        # What is posted in clear can be read, also if it is marked as secret, wrapped in something else, or refused.
+        author, posted = ("", data) if signed is None else (signed.author, signed.body)
+        evidence.readable += [(author, found) for found in messages_in(posted, *_READABLE)]
     evidence.size, evidence.head = reader.head.size, reader.head.root.hex()
     text = f"{evidence.size} entries; head {evidence.head}"
     text += f"; refused: {_by_sender(refused)}" if refused else ""
@@ -247,6 +249,7 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
 
 
 _LOG = "signatures, order and heads of the log"
+_READABLE = (Kind.PARTIAL_DECRYPTION, Kind.RESULT)
 
 
 def _outweigh(study: Study, roles: Collection[str]) -> bool:
@@ -389,7 +392,7 @@ def _series(
     summed = [step for step in state.steps if step.sums is not None]
     for number, step in enumerate(summed, 1):
         of_step = [each for each in refused if session_of(each.entry.data) == step.round.digest]
-        steps.append(BoardEvidence())
+        steps.append(BoardEvidence(readable=evidence.readable))
         _sum(reader.votes(step), step.votes, of_step, study, False, steps[-1])
         if (opened := steps[-1].opened) is not None:
             verdict: Verdict = "holds" if opened.sums == step.sums else "fails"
@@ -473,13 +476,11 @@ def _exposure(study: Study, evidence: BoardEvidence) -> None:
     assert evidence.round is not None
     assert evidence.product is not None
     columns, digest, exposed = evidence.product.columns, evidence.product.digest, set[int]()
-    for entry in evidence.readable:
-        try:
-            part = PartialDecryption.decode(entry.data, evidence.round)
-            check_opening(evidence.round, part.holder, columns, part.values, part.proof)
-        except PsephosError:
-            continue
-        exposed |= {part.holder} if part.product_digest == digest else set()
+    for _, part in _parts_in_clear(evidence):
+        if part.product_digest == digest and part.holder not in exposed:
+            with contextlib.suppress(PsephosError):
+                check_opening(evidence.round, part.holder, columns, part.values, part.proof)
+                exposed.add(part.holder)
     evidence.exposed = tuple(sorted(exposed))
     if exposed:
         enough = len(exposed) >= study.threshold
@@ -489,14 +490,25 @@ def _exposure(study: Study, evidence: BoardEvidence) -> None:
         evidence.note(what, "fails" if enough else "misconduct", text, culprits)
 
 
+def _parts_in_clear(evidence: BoardEvidence) -> Iterator[tuple[str, PartialDecryption]]:
+    """Yield the well-formed partial decryptions of a round that everybody can read, each with its signer."""
+    assert evidence.round is not None
+    length = PartialDecryption.encoded_bytes(evidence.round)
+    for author, data in evidence.readable:
+        with contextlib.suppress(PsephosError):
+            yield author, PartialDecryption.decode(data[:length], evidence.round)
+
+
 def _lies(study: Study, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
-    """Name the holders that have signed what is not true of the product of the ballots."""
-    if evidence.closed is None:
-        return
+    """Name the holders that have signed what is not true of the product of the ballots, or have opened another one."""
     assert evidence.round is not None
     assert evidence.product is not None
-    named = [(f"holder {number}", digest) for number, digest in evidence.closed.confirmed]
-    named += [(each.entry.sender, _product_named_by(each.entry, evidence.round)) for each in refused]
+    named = [
+        (author, part.product_digest) for author, part in _parts_in_clear(evidence) if author == f"holder {part.holder}"
+    ]
+    if evidence.closed is not None:
+        named += [(f"holder {number}", digest) for number, digest in evidence.closed.confirmed]
+        named += [(each.entry.sender, _product_named_by(each.entry, evidence.round)) for each in refused]
     others = {sender for sender, digest in named if digest not in (b"", evidence.product.digest)}
     wrong = {each.entry.sender for each in refused if isinstance(each.error, WrongPartialDecryptionError)}
     if evidence.opened is not None:
@@ -526,8 +538,8 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     what = AGREED
     if evidence.published is None:
         return evidence.note(what, "not checked", "there is none yet")
-    results = [entry for entry in evidence.of(Kind.RESULT) if entry.sender == CURATOR]
-    contents = {entry.data for entry in results if session_of(entry.data) == study.digest}
+    results = {data for author, data in evidence.readable if author == CURATOR and kind_of(data) is Kind.RESULT}
+    contents = {data for data in results if session_of(data) == study.digest}
     if more := len(contents) - 1:
         evidence.note(
             "the result: the only one that the curator published",

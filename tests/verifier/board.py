@@ -274,7 +274,7 @@ class Board:
         messages: the public messages of valid entries, in order.
         refused: (number, why) of each entry that does not count.
         contradicting: the authors of signed entries that contradict this log, or that it does not have.
-        readable: the partial decryptions that everybody can read, also those that do not count.
+        readable: what may be a message in clear, wherever it begins and whether or not it counts; "" sent a stranger's.
         joined: the roles that have joined.
     """
 
@@ -289,11 +289,15 @@ class Board:
         self._bytes = dict.fromkeys(study.keys, 0)
         for number, data in enumerate(entries, 1):
             leaf = sha256(b"\0", data)
+            self._in_clear = "", data
             try:
                 self._read(number, data, leaf)
             except Refused as error:
                 self.refused.append((number, str(error)))
             self.log.append(leaf)
+            sender, posted = self._in_clear
+            parts = (MAGIC + part for part in posted.split(MAGIC)[1:])
+            self.readable += [Message(number, sender, False, part) for part in parts]
         for author in study.keys:
             places = [place for name, place in self._places if name == author]
             self.contradicting |= {author} if len(places) <= max(places, default=-1) else set()
@@ -316,8 +320,7 @@ class Board:
         require(author in self.study.keys, "its author is not in the study")
         verify_signature(self.study.keys[author], signature, data[:-64])
         message = Message(number, author, receiver == "board", body)
-        readable = message.public or not secret
-        self.readable += [message] * (readable and message.kind == KINDS["partial decryption"])
+        self._in_clear = author, body
         if (earlier := self._places.get((author, place))) is not None:
             if earlier != leaf:
                 self.contradicting.add(author)
@@ -328,7 +331,7 @@ class Board:
             self.contradicting.add(author)
             return
         self._places[author, place], self._bytes[author] = leaf, posted
-        if not readable:
+        if secret and not message.public:
             return
         if message.kind:
             secret_kinds = SECRET - ({3} if self.study.sum_is_public else set())

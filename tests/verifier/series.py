@@ -185,7 +185,9 @@ def _published(terms: Terms, message: Message) -> tuple[int, int, list[int]]:
     return number, holder, sums
 
 
-def check_series(study: Study, key: Key, messages: list[Message], report: Any) -> tuple[Result | None, str]:
+def check_series(
+    study: Study, key: Key, messages: list[Message], readable: list[Message], report: Any
+) -> tuple[Result | None, str]:
     """Check every step of a descent."""
     terms = Terms(study, key)
     points, open_, claims = [(0.0,) * terms.dimension], None, dict[int, list[int]]()
@@ -213,7 +215,7 @@ def check_series(study: Study, key: Key, messages: list[Message], report: Any) -
         own = [
             one for one in messages if one.number > open_.entry and one.kind in of_sums and one.session == round_.digest
         ]
-        result = check_sum(round_, own)
+        result = check_sum(round_, own, readable)
         report.fails += [f"step {number}: {why}" for why in result.failures]
         report.misconduct |= result.misconduct
         if result.sums is None:

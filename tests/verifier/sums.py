@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gmpy2 import mpz
@@ -286,10 +286,18 @@ def _part(
     return holder, values, check_opening(key, holder, statement, columns, values, body.rest())
 
 
+def _opened_in_clear(round_: Round, readable: list[Message]) -> list[Message]:
+    """The partial decryptions in what everybody can read, without what follows them."""
+    key = round_.key
+    length = 41 + 33 + round_.count * key.size + 2 * key.size + (key.exponent_bits + 128 + 80 + 8) // 8
+    parts = (replace(message, data=message.data[:length]) for message in readable)
+    return [part for part in parts if part.kind == KINDS["partial decryption"] and len(part.data) == length]
+
+
 def exposed(result: Sum, readable: list[Message]) -> set[str]:
     """Return the holders whose partial decryptions everybody can read."""
     found = set[str]()
-    for message in readable:
+    for message in _opened_in_clear(result.round, readable):
         try:
             holder, _, wrong = _part(result.round, message, result.columns, result.product)
             found |= {f"holder {holder}"} if not wrong else set()
@@ -324,8 +332,9 @@ def _open(result: Sum, messages: list[Message], columns: tuple[mpz, ...], produc
         result.failures.append(str(error))
 
 
-def check_sum(round_: Round, messages: list[Message]) -> Sum:
-    """Check the messages of one sum, in the order of the board."""
+def check_sum(round_: Round, messages: list[Message], readable: list[Message] | None = None) -> Sum:
+    """Check the messages of one sum, in the order of the board, and what else everybody can read."""
+    in_clear = _opened_in_clear(round_, readable or [])
     result = Sum(round_, {}, [], [])
     _count(result, messages)
     columns = [mpz(1)] * round_.count
@@ -335,8 +344,9 @@ def check_sum(round_: Round, messages: list[Message]) -> Sum:
     result.columns, result.product = tuple(columns), product
     if not result.closed:
         result.lacks = "the vote is open"
+        _lie(result, in_clear, product)
         return result
     _confirm(result, messages, product)
-    _lie(result, messages, product)
+    _lie(result, [*messages, *in_clear], product)
     _open(result, messages, tuple(columns), product)
     return result

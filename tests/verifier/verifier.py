@@ -133,7 +133,7 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
         return report
     rest = list(messages)
     result, lacks = _protocol(study, samples, key, rest, board.readable, report)
-    _result(study, samples, rest, result, lacks, report)
+    _result(study, samples, rest, board.readable, result, lacks, report)
     return report
 
 
@@ -146,8 +146,8 @@ def _protocol(
     if key is None:
         return None, "there is no key"
     if study.protocol == "psgd":
-        return check_series(study, key, messages, report)
-    result = check_sum(round_of(study, samples, key), messages)
+        return check_series(study, key, messages, readable, report)
+    result = check_sum(round_of(study, samples, key), messages, readable)
     report.fails += result.failures
     report.misconduct |= result.misconduct
     if not study.sum_is_public and not study.joint:
@@ -165,7 +165,13 @@ def _protocol(
 
 
 def _result(
-    study: Study, samples: Public, messages: list[Message], result: Result | None, lacks: str, report: Report
+    study: Study,
+    samples: Public,
+    messages: list[Message],
+    readable: list[Message],
+    result: Result | None,
+    lacks: str,
+    report: Report,
 ) -> None:
     published = [
         message
@@ -175,7 +181,8 @@ def _result(
     if not published:
         report.lacks.append(lacks or "there is no result")
         return
-    if len({message.data for message in published}) > 1:
+    said = {message.data for message in readable if message.sender == "curator" and message.kind == KINDS["result"]}
+    if len({data for data in said if data[9:41] == study.digest}) > 1:
         if study.joint:
             report.misconduct.add("curator")
         else:

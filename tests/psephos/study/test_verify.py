@@ -254,9 +254,12 @@ def test_a_wrong_partial_decryption_is_named_and_the_study_completes(play: Calla
 
 
 def before(
-    played: Played, kind: Kind | None, *entries: tuple[str, bytes], count: int = 0, receiver: str = BOARD
+    played: Played, kind: Kind | None, *entries: tuple[str, bytes], count: int = 0, receiver: str = BOARD, **fields: Any
 ) -> MemoryBoard:
-    """The log up to its first message of a kind, or the one `count` later, and what others said there, in clear."""
+    """The log up to its first message of a kind, or the one `count` later, and what others said there, in clear.
+
+    `fields`: of their entries.
+    """
     board = MemoryBoard()
     for data in played.board.entries:
         if kind is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(kind):
@@ -269,7 +272,8 @@ def before(
         for number, data in enumerate(board.entries, 1):
             seat.check(number, data)
             seat.place += SignedEntry.decode(data).author == name
-        board.post(seat.sign(Post(receiver, body, secret=False)))
+        entry = replace(SignedEntry.decode(seat.sign(Post(receiver, body, secret=False))), **fields)
+        board.post(entry.signed(played.made.keys[name]).encode())
     return board
 
 
@@ -820,15 +824,28 @@ def test_reasons_of_refusal_are_those_of_errors_that_exist() -> None:
         assert issubclass(getattr(errors, name), PsephosError)
 
 
-@pytest.mark.parametrize("receiver", [BOARD, "curator", "party 3"])
+def wrapped(data: bytes) -> bytes:
+    return frame(Kind.FAILED_CEREMONY, bytes(32), data) + b"x"
+
+
+@pytest.mark.parametrize(
+    ("how", "wrap"),
+    [
+        ({}, bytes),
+        ({"receiver": "curator"}, bytes),
+        ({"receiver": "party 3"}, wrapped),
+        ({"receiver": "curator", "secret": True}, bytes),  # says that it is sealed
+        ({"session": bytes(32)}, wrapped),
+    ],
+)
 def test_holders_that_put_an_exact_sum_where_all_can_read_it_are_named(
-    honest: Played, play: Callable[..., Played], receiver: str
+    honest: Played, play: Callable[..., Played], how: dict[str, Any], wrap: Callable[[bytes], bytes]
 ) -> None:
-    """As many as open it give it to everybody, whomever they address. A sum with noise harms nobody."""
+    """As many as open it give it to everybody, however they post it. A sum with noise harms nobody."""
     curator = honest.stores["curator"]
     parts = bodies_for_curator(honest)
     for count in (0, 1, 2):
-        board = before(honest, None, *parts[:count], receiver=receiver)
+        board = before(honest, None, *((name, wrap(data)) for name, data in parts[:count]), **how)
         holders = sorted(name for name, _ in parts[:count])
         found_of(honest, board)
         for store in (None, curator):
@@ -842,7 +859,31 @@ def test_holders_that_put_an_exact_sum_where_all_can_read_it_are_named(
     evidence = examine(noisy.study, noisy.samples, noisy.board, noisy.stores["curator"])
     parts = [(entry.sender, entry.data) for entry in evidence.of(Kind.PARTIAL_DECRYPTION)]
     assert len(parts) >= 2
-    assert examine(noisy.study, noisy.samples, before(noisy, None, *parts, receiver=receiver)).exposed == ()
+    assert examine(noisy.study, noisy.samples, before(noisy, None, *parts, **how)).exposed == ()
+
+
+@pytest.mark.parametrize("what", ["honest", "public"])
+@pytest.mark.parametrize("receiver", [BOARD, "curator"])
+@pytest.mark.parametrize("kind", [Kind.CLOSE, None])
+def test_holders_that_open_one_ballot_are_named(
+    request: pytest.FixtureRequest, what: str, receiver: str, kind: Kind | None
+) -> None:
+    """A product that is none of the study, for everybody to read: as many as open it fail the study."""
+    played: Played = request.getfixturevalue(what)
+    parts = bodies_for_curator(played)[:2]
+    product = examine(played.study, played.samples, played.board).product
+    assert product is not None
+    one = [(name, data.replace(product.digest, bytes(32))) for name, data in parts]
+    assert found_of(played, before(played, kind, one[0], receiver=receiver))[1] == {one[0][0]}
+    fails, _ = found_of(played, before(played, kind, *one, receiver=receiver))
+    assert "what holders have signed about the sum" in fails
+
+
+@pytest.mark.parametrize("how", [{}, {"receiver": "party 3"}, {"receiver": "party 3", "secret": True}])
+def test_a_second_result_that_anybody_can_read_is_found(honest: Played, how: dict[str, Any]) -> None:
+    """Whomever the curator sends it to: it adds the noise, and a second draw costs epsilon again."""
+    content = frame(Kind.RESULT, honest.study.digest, b"another draw")
+    assert found_of(honest, before(honest, None, ("curator", content), **how)) == ({"the result"}, set())
 
 
 def bodies_for_curator(played: Played) -> list[tuple[str, bytes]]:
