@@ -10,6 +10,7 @@ complainer.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +73,7 @@ class CeremonyHolder(PublicChecks, Machine):
     """The role of holder j of n, "holder J". Its result is its `KeyShare`."""
 
     reads = CEREMONY_KINDS
+    longest_early = sys.maxsize  # only holders send here, and to readers a complaint of any length ends the ceremony
 
     def __init__(self, terms: CeremonyTerms, number: int, *, randomness: Randomness = SYSTEM) -> None:
         """

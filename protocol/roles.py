@@ -260,11 +260,6 @@ class Rule:
     batch: bool = False
 
 
-_LONGEST_EARLY = 1 << 16
-"""The longest message, in bytes, that is kept until its state is reached where any role may send one. The state is
-stored at every step, so it has to stay small."""
-
-
 @storable
 @dataclass(frozen=True)
 class MachineState:
@@ -332,6 +327,9 @@ class Machine(Role):
 
     table: ClassVar[tuple[Rule, ...]] = ()
     """All rules, in the order of the protocol."""
+    longest_early: ClassVar[int] = 1 << 16
+    """The longest message, in bytes, that is kept until its state is reached where any role may send one. The state is
+    stored at every step, so it has to stay small."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -455,7 +453,7 @@ class Machine(Role):
         if not is_for_later:
             raise UnexpectedMessageError(f"{message} came out of order, or this role does not handle such messages")
         gathered = any(rule.senders for rule in self.table if rule.kind is entry.kind)
-        if len(entry.data) > _LONGEST_EARLY and not gathered:
+        if len(entry.data) > self.longest_early and not gathered:
             raise UnexpectedMessageError(f"{message} came too early and is too long to be kept until it is due")
         if any((other.sender, other.kind) == (entry.sender, entry.kind) for other in state.early):
             raise UnexpectedMessageError(f"{message} came twice before it was due")

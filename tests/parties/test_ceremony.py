@@ -448,6 +448,13 @@ def test_strangers_do_not_complain() -> None:
     }
 
 
+@pytest.mark.parametrize("length", [1, 1 << 17])
+def test_an_early_complaint_of_any_length_ends_the_ceremony(length: int) -> None:
+    """As it does for whoever reads the ceremony: the key of holders who pass it over would be said to be none."""
+    complaint = lambda post: (post, replace(post, data=written(terms(), Kind.COMPLAINT, 0, FIRST, bytes(length))))  # noqa: E731
+    assert len(verdicts(terms(), lie(Kind.SEED_COMMITMENTS, complaint, "holder 1"), MessageError)) == 3
+
+
 @pytest.mark.parametrize("who", ["holder 1", "holder 2", "holder 3"])
 @pytest.mark.parametrize("place", [-32, -64])
 def test_a_key_that_is_none_is_refused_by_all(who: str, place: int) -> None:

@@ -1235,7 +1235,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.ceremony.form._WEIGHT_LIMIT "
         "protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
         "protocol.paillier.keys.LARGEST_DEGREE protocol.paillier.keys.LARGEST_KEY "
-        "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN protocol.roles._LONGEST_EARLY "
+        "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN "
         "protocol.privacy.mechanisms._MAX_DIMENSION protocol.privacy.mechanisms._MAX_RATIO "
         "protocol.psgd.series._MAX_STEPS"
     ),
