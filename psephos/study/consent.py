@@ -243,6 +243,12 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
             f"Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}; {budget}. These are "
             "added up at the budget's own delta, 1e-5."
         )
+        if not SPECS[study.protocol].joint and (others := identity.exact_sums(study)):
+            paragraphs.append(
+                f"The exact sum of study {', '.join(map(fingerprint, others))} has what you sent, too. Where votes or "
+                "parameters are nearly the same, also with other samples or columns, whoever sees both sums can learn "
+                "yours from their difference, if the other parties are the same."
+            )
     return paragraphs
 
 

@@ -191,6 +191,12 @@ class Identity:
         with self._store() as store:
             return _spent(store, besides)
 
+    def exact_sums(self, study: Study) -> list[bytes]:
+        """Return the digests of other studies in whose exact sum this identity's contribution is."""
+        with self._store() as store:
+            found = {*(name for name, _ in store.items("exact")), *(name for _, name in store.items("voted"))}
+        return sorted(found - {study.digest})
+
     def check(self, study: Study, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
         """Raise what `charge` would raise, without charging the study."""
         with self._store() as store:

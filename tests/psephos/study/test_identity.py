@@ -29,6 +29,7 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import multiplier_of, spec_of
+from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint, fingerprint_words
 from tests.psephos.study.cast import Cast
 
@@ -241,3 +242,21 @@ def test_exact_sums_of_version_0_2_count(tmp_path: Path) -> None:
             made.charge(study, ROWS)
         made.check(study, ROWS, again=True)
         made.check(others, ROWS)
+
+
+@pytest.mark.parametrize("study", [TALLY, AVERAGE])
+def test_whoever_signs_for_an_exact_sum_reads_of_earlier_ones(tmp_path: Path, study: Study) -> None:
+    """Of other rows, too: perturbed, or with another column, they can have the same votes."""
+    key = SigningKey.generate()
+    first, *rest = study.parties
+    study = replace(study, parties=(replace(first, key=key.verification_key), *rest))
+    made = replace(Identity.create("The north", tmp_path / "north"), key=key)
+    others = [replace(study, title=title) for title in "ab"]
+    assert made.exact_sums(study) == []
+    for other in others:
+        made.charge(other, [hashlib.sha256(other.digest).digest()], again=True)
+    assert made.exact_sums(study) == sorted(other.digest for other in others)
+    assert made.exact_sums(others[0]) == [others[1].digest]
+    text = " ".join(describe_study(study, made).split())
+    assert all(fingerprint(other.digest) in text for other in others)
+    assert fingerprint(others[0].digest) not in describe_study(study)
