@@ -20,6 +20,7 @@ from psephos.protocol.board.client import BoardReader, CheckedEntry, describe_mi
 from psephos.protocol.encrypted_sum.messages import TallyRequest
 from psephos.protocol.encrypted_sum.opened import SumFollowed, SumReader
 from psephos.protocol.errors import BoardError, PsephosError
+from psephos.protocol.foreign import printable
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.psgd.state import SeriesFollowed
 from psephos.protocol.roles import Entry, PublicReader
@@ -178,7 +179,7 @@ class Follower:
             assert signed is not None
             self.heads[signed.author], self.times[signed.author] = signed.head.size, now
             self.sizes[signed.author] += len(data)
-            line = replace(line, receiver=signed.receiver, kind=self._kind_of(checked))
+            line = replace(line, receiver=printable(signed.receiver, 100), kind=self._kind_of(checked))
             if checked.entry is not None:
                 if len(self._pending) == _BATCH or (self._pending and self._pending[-1][1].kind != line.kind):
                     self._judge()
@@ -400,7 +401,9 @@ class Follower:
             progress = f"{published} of {len(self._ceremony)} have published it"
         with_key = self._with_key()
         done = {name: kinds.total() + (name in with_key) for name, kinds in self._ceremony.items()}
-        behind = [name for name, count in done.items() if count < max(done.values())]
+        # At most t - 1 holders send what is no message of the key generation, so that t of them are not all ahead.
+        due = sorted(done.values(), reverse=True)[self.study.threshold - 1]
+        behind = [name for name, count in done.items() if count < due]
         return f"{progress}; waits for {', '.join(behind)}" if behind else progress
 
     def _opening(self, heard: dict[Kind, set[str]]) -> str:
