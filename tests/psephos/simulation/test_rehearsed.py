@@ -57,12 +57,12 @@ def options(path: Path, *, labelled: bool = True, **more: Any) -> JobOptions:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "epsilon", "chosen"), [(None, 10.0, "discrete-laplace"), ("gaussian", 3.0, "gaussian")]
+    ("mechanism", "epsilon", "chosen"), [(None, 10.0, "discrete-laplace"), ("gaussian", 1.0, "gaussian")]
 )
 def test_a_rehearsed_step_is_released_with_its_card(
     tmp_path: Path, mechanism: Any, epsilon: float, chosen: str
 ) -> None:
-    """The rehearsal of these rows chooses Gaussian noise at epsilon 3, where it may."""
+    """The rehearsal of these rows chooses Gaussian noise at epsilon 1, where it may."""
     out, steps = tmp_path / "out", []
     out.mkdir()
     away: dict[str, Any] = {"absent": 0.05, "dropouts": 3, "colluders": 2} if mechanism is None else {"colluders": 1}
