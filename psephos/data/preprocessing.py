@@ -121,9 +121,15 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the rows X (n, d) scaled, float64 (n, d'); the exact norm of every row is at most 1."""
+        """Return the rows X (n, d) scaled, float64 (n, d'); the exact norm of every row is at most 1.
+
+        There may be none: one private row must not decide whether a party can take part.
+        """
         check_is_fitted(self)
-        X = self._narrowed(self._checked(X, reset=False))
+        X = self._checked(X, reset=False)
+        if not X.shape[0]:
+            return np.empty((0, self._n_features_out))
+        X = self._narrowed(X)
         if self.ranges_ is not None:
             X = np.clip(X, *self.ranges_)
         if self.columns is not None:
@@ -180,7 +186,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.column_stack([w * self.deviation_, constant])
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
+        fewest = 1 if reset else 0
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_min_samples=fewest)
 
     def _narrowed(self, X: Any) -> Any:
         """Return the used columns of sparse X (all if `used_` is None), as a dense array unless PCA follows."""

@@ -419,9 +419,7 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
 
 def _transformed(scaler: Any, X: Any) -> Array:
     """Return the rows of X scaled, a block at a time, since scaling makes several copies of its input."""
-    if not X.shape[0]:
-        return np.empty((0, len(scaler.get_feature_names_out())))
-    blocks = [scaler.transform(X[at : at + SCALED_ROWS]) for at in range(0, X.shape[0], SCALED_ROWS)]
+    blocks = [scaler.transform(X[at : at + SCALED_ROWS]) for at in range(0, max(1, X.shape[0]), SCALED_ROWS)]
     return np.concatenate(blocks)
 
 

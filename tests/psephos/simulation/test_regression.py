@@ -423,6 +423,18 @@ def test_extreme_private_rows_do_not_stop_a_release(tmp_path: Path) -> None:
     assert result.page().answer
 
 
+def test_a_party_whose_rows_are_all_held_out_takes_part(tmp_path: Path) -> None:
+    """Otherwise one private row would decide whether there is a release."""
+    rows = frame()
+    rows.loc[100, "hospital"] = "one row"
+    rows.to_csv(tmp_path / "own.csv", index=False)
+    run = RegressionRun(options_of(tmp_path / "own.csv", held_out=0.9))
+    assert 0 in run.split.sizes
+    result, _ = run.run()
+    assert result.exact
+    assert result.ballots == 6
+
+
 def test_too_few_public_labels_are_refused(tmp_path: Path) -> None:
     rows = frame().astype({"days": str})
     rows.loc[5:79, "days"] = ""
