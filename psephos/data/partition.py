@@ -73,12 +73,12 @@ class DataOptions(TableOptions):
                 f"--sizes has {len(sizes)} sizes for {self.parties} parties: give one for each, and leave "
                 "--samples-per-party out"
             )
-        if self.protects_records and self.data is not None and self.party is None and (sizes != "equal" or self.absent):
-            # Which rows a random order puts where depends on how many there are. It is no matter where all are summed.
+        if self.protects_rows and self.data is not None and self.party is None and (sizes != "equal" or self.absent):
+            # Which rows a random order puts where depends on how many there are, and on their labels for some sizes.
+            # It is no matter where all are summed, and where the number is public and the order is the rows' own.
             raise InvalidParameter(
-                "rows of a table that are dealt at random are summed all or not at all with --unit record, since one "
-                "row more or less would change which are left out: leave --sizes and --absent out, or name the owners "
-                "with --party COLUMN"
+                "one row is private, and would change which rows are left out or who holds them where rows of a table "
+                "are dealt at random: leave --sizes and --absent out, or name the owners with --party COLUMN"
             )
 
     def _sizes(self) -> str | list[int]:
@@ -124,6 +124,11 @@ class DataOptions(TableOptions):
     def protects_records(self) -> bool:
         """Whether one row is private while the number of a party's rows is not public."""
         return False
+
+    @property
+    def protects_rows(self) -> bool:
+        """Whether one row is private, whether or not the numbers of the parties' rows are public."""
+        return self.protects_records
 
     @property
     def compares(self) -> bool:

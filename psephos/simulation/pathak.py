@@ -42,6 +42,7 @@ from psephos.protocol.pathak.terms import (
     party_name,
 )
 from psephos.protocol.privacy.accounting import stated_delta
+from psephos.protocol.privacy.unit import Changes
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import PathakResult, Phase
@@ -275,13 +276,24 @@ class PathakOptions(DataOptions):
         )
 
     @property
+    def protects_rows(self) -> bool:
+        return True
+
+    @property
+    def neighbours(self) -> Changes:
+        """How a private record may change."""
+        # Of a table, the number of rows decides which are held out or dealt to whom, and the smallest size.
+        return "any" if self.variant == "public-bound" and self.data is None else "replace"
+
+    @property
     def proved_for(self) -> str:
         """The unit of privacy, and the roles against which epsilon is proved."""
         if self.variant == "printed":
             return "one record, data set sizes fixed, against everybody but the smallest party, all honest"
         if self.variant == "repaired":
             return f"one record, data set sizes fixed, against consumers and up to {self.excluded} parties, all honest"
-        return f"one record, against everybody else and up to {self.excluded} of the parties, whatever they do"
+        record = "one record" if self.neighbours == "any" else "one record, data set sizes fixed"
+        return f"{record}, against everybody else and up to {self.excluded} of the parties, whatever they do"
 
 
 def simulate_pathak(  # long: the fields of its result
@@ -319,7 +331,7 @@ def simulate_pathak(  # long: the fields of its result
     sizes = [len(y) for _, y in records]
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
     proved, delta = proved_epsilon(terms)
-    budget = budget_of(options, split, "record", "any" if options.variant == "public-bound" else "replace")
+    budget = budget_of(options, split, "record", options.neighbours)
     charges = []
     if budget is not None:
         reason = "the proved epsilon is too large to be a bound"

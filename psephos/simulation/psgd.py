@@ -92,6 +92,10 @@ class PsgdOptions(HolderOptions, DescentOptions):
             )
 
     @property
+    def protects_rows(self) -> bool:
+        return True
+
+    @property
     def coalition(self) -> int:
         """Number of parties that may reveal their noise to the curator: by default one less than open a sum."""
         return self.opening_threshold - 1 if self.colluders is None else self.colluders

@@ -177,7 +177,7 @@ def test_several_releases_are_charged_as_many(mechanism: Any, tmp_path: Path) ->
         assert math.isclose(total.epsilon, 3 * 2 * 1.5)
 
 
-def test_every_protocol_is_charged(tmp_path: Path) -> None:
+def test_every_protocol_is_charged(table: Path, tmp_path: Path) -> None:
     budget, small = tmp_path / "b", {**SHORT, "budget": str(tmp_path / "b")}
     psgd = simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
     assert charges(budget)[-1].epsilon == psgd.epsilon_transcript
@@ -189,6 +189,9 @@ def test_every_protocol_is_charged(tmp_path: Path) -> None:
         simulate_pathak(PathakOptions(**small, parties=3, variant="repaired"), roles={"party 0": stop})
     assert charges(budget)[-1].unit == PrivacyUnit("record", "", "replace"), "its noise depends on the number of rows"
     assert charges(budget)[-2].unit == PrivacyUnit("record")
+    simulate_pathak(PathakOptions(**SHORT, **own(table), budget=str(tmp_path / "of table")))
+    (charge,) = charges(tmp_path / "of table")
+    assert charge.unit == PrivacyUnit("record", "", "replace"), "the number of rows decides which are held out"
     simulate_average(AverageOptions(**small, workers=1, parties=8, methods=("avg",), draws=2))
     assert [charge.epsilon for charge in charges(budget)[-3:]] == [None, 1.0, 1.0]
     assert str(charges(budget)[0].unit) == "record, replaced"
