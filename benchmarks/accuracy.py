@@ -530,7 +530,7 @@ def _vote_direction_sum(problem: dict[Any, Any], plan: StatisticPlan, learners: 
         matrices = []
         for number, (a, b) in enumerate(pairwise(edges)):
             learner = make_learner(learners[number % len(learners)], classes=classes, seed=number)
-            labels = labels_of(learner.fit(X[a:b], y[a:b]), auxiliary)
+            labels = labels_of(learner.fit(X[a:b], y[a:b]), auxiliary, classes)
             weights = labels if labels.ndim == 2 else np.eye(classes)[labels]
             matrices.append(contrast_basis(classes) @ weights.T @ Z)
         problem[learners] = np.array(matrices)

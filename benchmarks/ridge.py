@@ -72,7 +72,7 @@ def _problem(name: str, seed: int, folder: Path) -> dict[str, Any]:
     blocks, parameters = [], []
     for number, (a, b) in enumerate(pairwise(np.concatenate([[0], np.cumsum(sizes)]))):
         learner = make_learner(LEARNERS[number % 3], classes=classes, seed=number).fit(X[a:b], y[a:b])
-        labels = labels_of(learner, public)
+        labels = labels_of(learner, public, classes)
         blocks.append((labels if labels.ndim == 1 else labels.argmax(axis=1)).astype(np.uint8)[None])
         parameters.append(train_parties(X[a:b], y[a:b], [b - a], classes=classes, lam=HAMM_LAMBDA)[0])
     test = np.random.default_rng(seed).permutation(len(split.y_test))[:4000]

@@ -280,7 +280,7 @@ def mixed_votes(problem: dict[str, Any]) -> NDArray[np.int64]:
     counts = np.zeros((len(auxiliary), classes), np.int64)
     for number, (a, b) in enumerate(pairwise(problem["edges"])):
         learner = make_learner(MIXED_LEARNERS[number % len(MIXED_LEARNERS)], classes=classes, seed=number)
-        labels = labels_of(learner.fit(problem["X"][a:b], problem["y"][a:b]), auxiliary)
+        labels = labels_of(learner.fit(problem["X"][a:b], problem["y"][a:b]), auxiliary, classes)
         counts[range(len(auxiliary)), labels.argmax(axis=1) if labels.ndim == 2 else labels] += 1
     return counts
 

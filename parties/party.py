@@ -46,20 +46,24 @@ class Voter(Protocol):
         """Return the class index in [0, K) that it votes for on each row of X, shape (N,)."""
 
 
-def labels_of(voter: Voter, X: NDArray[np.float64]) -> NDArray[Any]:
+def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any]:
     """Return what a classifier says of the rows of X (N, d): probabilities if it has them, otherwise its votes.
 
     A voter that has probabilities has a method `predict_probabilities(X)`, which returns float64 (N, K), or None where
-    it cannot tell. Numbers that are no probabilities, such as NaN, count as None: which ones a classifier gives depends
-    on its party's rows, and must not decide whether the party takes part.
+    it cannot tell. What is no probabilities of K classes, such as NaN, or columns of those classes that a party has,
+    counts as None: what a classifier gives depends on private rows, and must not decide whether its party takes part.
+
+    Args:
+        voter: the classifier. X: float64 (N, d).
+        classes: K.
 
     Returns:
         Probabilities of the classes, float64 (N, K), or class indices, integers (N,).
     """
     predict = getattr(voter, "predict_probabilities", None)
     probabilities = predict(X) if callable(predict) else None
-    if probabilities is not None and are_probabilities(np.asarray(probabilities)):
-        return np.asarray(probabilities)
+    if probabilities is not None and are_probabilities(probabilities, (len(X), classes)):
+        return np.asarray(probabilities, dtype=np.float64)
     return voter.predict_votes(X)
 
 
@@ -144,7 +148,7 @@ class Party:
         """Return its classifier's `labels_of` the N auxiliary samples, (N,) or (N, K). A secret. Raises as `votes`."""
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier; call train first")
-        return labels_of(self._voter, auxiliary.samples)
+        return labels_of(self._voter, auxiliary.samples, len(self.classes))
 
     def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
         self,

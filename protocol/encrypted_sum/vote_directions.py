@@ -29,9 +29,19 @@ __all__ = ["VoteDirectionGrid", "are_probabilities"]
 Array = NDArray[np.float64]
 
 
-def are_probabilities(labels: Array) -> bool:
-    """Return whether every row of an array (N, K) is at least 0 and sums to 1, which NaN is not."""
-    return bool((labels >= 0).all() and (np.abs(labels.sum(axis=1) - 1) < 1e-6).all())
+def are_probabilities(labels: ArrayLike, shape: tuple[int, int]) -> bool:
+    """Return whether something is an array (N, K) of real numbers, in rows of which none is negative and that sum to 1.
+
+    NaN is not, nor is what cannot be made an array of numbers.
+    """
+    try:
+        numbers = np.asarray(labels)
+    except ValueError:  # rows of different lengths
+        return False
+    if numbers.shape != shape or numbers.dtype.kind not in "fiub":
+        return False
+    sums = numbers.sum(axis=1, dtype=np.float64)
+    return bool((numbers >= 0).all() and (np.abs(sums - 1) < 1e-6).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +97,11 @@ class VoteDirectionGrid(DirectionGrid):
             if labels.min() < 0 or labels.max() >= self.classes:
                 raise DataError(f"a label lies outside the agreed classes 0 to {self.classes - 1}")
             return self.direction(basis[:, labels] @ self.points)
-        if labels.shape != (self.samples, self.classes) or labels.dtype.kind != "f":
+        if not are_probabilities(labels, (self.samples, self.classes)):
             raise DataError(
                 f"labels must be {self.samples} class indices, or probabilities of shape ({self.samples}, "
-                f"{self.classes}), not {labels.dtype} of shape {labels.shape}"
+                f"{self.classes}), at least 0 with rows that sum to 1, not {labels.dtype} of shape {labels.shape}"
             )
-        if not are_probabilities(labels):
-            raise DataError("the probabilities of a sample's classes must be at least 0 and sum to 1")
         return self.direction(basis @ labels.T @ self.points)
 
     @cached_property

@@ -54,7 +54,7 @@ def vote_directions_nonprivate(voters: Iterable[Voter], auxiliary: Array, classe
     Raises:
         PsephosError: as `plan_statistic` and the classifiers.
     """
-    labels = [labels_of(voter, auxiliary) for voter in voters]
+    labels = [labels_of(voter, auxiliary, classes) for voter in voters]
     plan = plan_statistic(auxiliary, classes, len(labels), epsilon=None, source="vote-directions")
     assert isinstance(plan.grid, VoteDirectionGrid)
     total = [sum(column) for column in zip(*map(plan.grid.contribution, labels), strict=True)]

@@ -79,11 +79,21 @@ def test_a_party_sends_the_direction_of_its_probabilities_and_the_statistic_of_i
         assert list(role.result(role.start().state)) == exact
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf, -0.5, 0.75])
-def test_numbers_that_are_no_probabilities_do_not_silence_a_party(number: float) -> None:
-    """Which numbers a classifier gives depends on private rows: its votes' direction is sent in their place."""
-    doubts, votes = np.array([[0.9, 0.1], [number, 0.4], [0.1, 0.9]]), np.array([0, 0, 1])
-    assert labels_of(Doubtful(doubts, votes), np.eye(3)) is votes
+@pytest.mark.parametrize(
+    "doubts",
+    [
+        *([[0.9, 0.1], [number, 0.4], [0.1, 0.9]] for number in (np.nan, np.inf, -0.5, 0.75, None, "0.6")),
+        [[1.0]] * 3,
+        [[0.2, 0.3, 0.5]] * 3,
+        [0.9, 0.6, 0.1],
+        [[0.9, 0.1], [1.0], [0.1, 0.9]],
+        0.5,
+    ],
+)
+def test_what_is_no_probabilities_does_not_silence_a_party(doubts: Any) -> None:
+    """Which a classifier gives depends on private rows, as the classes do: the direction of its votes is sent."""
+    votes = np.array([0, 0, 1])
+    assert labels_of(Doubtful(doubts, votes), np.eye(3), 2) is votes
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -760,7 +760,7 @@ def role_vector(factory: Any, number: int) -> list[int]:
     if factory.spec.takes_classifier:
         samples = factory.spec.auxiliary.samples
         soft = isinstance(grid, VoteDirectionGrid)
-        return grid.contribution(labels_of(data, samples) if soft else data.predict_votes(samples))
+        return grid.contribution(labels_of(data, samples, grid.classes) if soft else data.predict_votes(samples))
     return own_vector(grid, *data)
 
 
