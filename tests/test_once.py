@@ -120,7 +120,7 @@ def asks() -> dict[str, Ask]:
     sums = [Round.create("parameters", key, plan, roster, context=bytes([n]) * 32, test_key=True) for n in range(3)]
     terms = SeriesTerms(replace(SERIES, minimum_ballots=2), DESCENT, key, roster, test_key=True)
     steps = [Announcement.create(terms, 1, (0.0, 0.0)) for _ in range(2)]
-    study = trial(parties=3, auxiliary=_AUXILIARY.tobytes()[:32]).study
+    study = trial(parties=3, public_table=_AUXILIARY.tobytes()[:32]).study
     studies = [replace(study, title=f"Study {n}", nonce=bytes([n]) * 16) for n in range(3)]
 
     def party(number: int, store: Store | None = None) -> Party:
@@ -175,7 +175,7 @@ def asks() -> dict[str, Ask]:
     def samples_voted_on(store: Frail, name: int) -> bytes:
         """In a study: an identity has a budget of one of them, and a directory of its own."""
         identity = Spends.at(store)
-        identity.charge(studies[name % 3])
+        identity.charge(studies[name % 3], [_AUXILIARY.tobytes()[:32]])
         return studies[name % 3].digest
 
     all_asks = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release, samples_voted_on)

@@ -49,7 +49,7 @@ from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
-from psephos.specs.registry import spec_of
+from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint
@@ -799,7 +799,7 @@ def test_a_result_against_the_study_is_refused(consortium: Consortium) -> None:
         Model,
     )
     cost = spec_of(StudyTerms(study, samples.samples)).cost(3)
-    good = msgspec.structs.replace(good, release=replace(cost, delta=2.0**-64))
+    good = msgspec.structs.replace(good, release=replace(cost, delta=2.0**-64, protects=protected_by(study)))
     assert "epsilon 8" in card(study, read_release(study, samples.samples, written_model(good)))
     for changed, what in (
         ({"classes": ("malignant", "benign")}, "classes"),

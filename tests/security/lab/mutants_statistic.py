@@ -146,8 +146,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "record",
         psephos.protocol.encrypted_sum.record_grid.RecordGrid,
         "contribution",
-        "_divided($sum, int($own.sum()))",
-        "$sum",
+        "_divided($sum, int($own.sum()) << $bits)",
+        "$sum >> $bits",
         "same direction, curator",
     ),
     Mutant(

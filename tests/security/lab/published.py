@@ -152,7 +152,7 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
     if method == "soft":
         return rho / (PARTIES * LAM)
     assert method == "avg"
-    return 2 * radius / PARTIES
+    return 2 * radius / 10 / PARTIES  # the rule's ball
 
 
 def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
@@ -411,11 +411,11 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
 # -- Pathak
 
 
-def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: float = 1.0) -> None:
+def law_of_pathak(variant: str, runs: int = 4, epsilon: float = 1.0) -> None:
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
     noises, releases = [], []
     for _ in range(runs):
-        settings: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
+        settings: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
         outcome = simulate_pathak(PathakOptions(**given | settings), data=data())
         evaluation = outcome.evaluation
@@ -432,12 +432,9 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: fl
         size = sizes
     record = 2 / (size * 2 * 0.1)
     scale, parts = math.sqrt(outcome.features) * record / epsilon, PARTIES / (PARTIES - 1)
-    if law == "spherical":
-        scale, parts = record / epsilon, 1.0
-    elif variant == "printed":
+    if variant == "printed":
         scale, parts = PARTIES * 2 / (size * epsilon * 0.1), 1.0
-    name = "spherical-laplace" if law == "spherical" else "discrete-laplace"
-    same_law(np.array(noises), noise(name, scale, outcome.features, 20000, parts), f"pathak {variant}, {law}")
+    same_law(np.array(noises), noise("discrete-laplace", scale, outcome.features, 20000, parts), f"pathak {variant}")
 
 
 # -- what it costs
