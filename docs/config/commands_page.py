@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 INTRODUCTION = """# What commands print
 
 Each block is what the command above it printed at 80 columns, without progress. `--verbose` prints more, `--json` one
-JSON object ([its fields](json.md)), and `--report` writes [a page](report.md). `patients.csv` is
+JSON object ([its fields](config/json_page.py)), and `--report` writes [a page](report.md). `patients.csv` is
 `docs/examples/patients.csv`. The key of the study is far too short to protect anything, so that the example is fast.
 """
 

@@ -1,10 +1,13 @@
-"""What the site's configuration cannot say by itself: its order, the API pages, the examples, links out of the site."""
+"""What the site's configuration cannot say by itself: its order, pages that programs print, links out of the site."""
 
 from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 import textwrap
 from html import escape, unescape
 from importlib.util import find_spec
@@ -22,6 +25,13 @@ PACKAGES = {
     "curator": "The aggregator",
     "psephos": "Simulation and experiments",
 }
+
+PRINTED = {
+    "json.md": "docs/config/json_page.py",
+    "security/matrix.md": "tests/security/lab/tables.py",
+    "security/parameters.md": "tests/security/lab/parameters.py",
+}
+"""Pages that a program prints when the site is built; files link to the program, which stands in the repository."""
 
 ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md"]),
@@ -46,8 +56,9 @@ ORDER: list[tuple[str, list[str]]] = [
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page per package with every public name of every module, and a page per example."""
+    """Add what programs print, a page per package and module with its public names, and a page per example."""
     pages = _reference()
+    pages |= {name: _printed(program) for name, program in PRINTED.items()}
     for name in ("site.css", "iframe-worker.js"):
         pages[f"assets/{name}"] = (ROOT / "docs" / "config" / name).read_text(encoding="utf-8")
     pages |= _examples()
@@ -59,14 +70,18 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """A link to a file of the repository that is no page becomes the file's name: the site stands on its own."""
+    """A link to a page's program leads to the page; one to any other file that is no page becomes the file's name."""
+    printed = {ROOT / program: name for name, program in PRINTED.items()}
     here = Path(page.file.src_uri).parent
 
     def resolve(match: re.Match[str]) -> str:
         text, target = match.group(1), match.group(2)
         if re.match(r"[a-z]+:|#|/", target):
             return match.group(0)
-        path = (ROOT / "docs" / here / target.split("#")[0]).resolve()
+        file, hash_, anchor = target.partition("#")
+        path = (ROOT / "docs" / here / file).resolve()
+        if path in printed:
+            return f"[{text}]({os.path.relpath(printed[path], here)}{hash_}{anchor})"
         inside = path.is_relative_to(ROOT / "docs")
         if path.exists() and (not inside or path.is_dir() or path.suffix in (".py", ".ipynb")):
             name = str(path.relative_to(ROOT))
@@ -158,6 +173,14 @@ def _nav(pages: list[str]) -> list[Any]:
     reference = [page for page in pages if page.startswith("reference/")]
     packages = [{package: [page for page in reference if page.split("/")[1] == package]} for package in PACKAGES]
     return [*nav, {"Reference": packages}]
+
+
+def _printed(program: str) -> str:
+    """What a program of the repository prints."""
+    module = program.removesuffix(".py").replace("/", ".")
+    command = [sys.executable, *(["-m", module] if program.startswith("tests/") else [program])]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", check=True)  # noqa: S603 - ours
+    return done.stdout
 
 
 def _reference() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Write docs/json.md from the types of the results: `python docs/config/json_page.py > docs/json.md`."""
+"""The site's page of the JSON, from the types of the results: `python docs/config/json_page.py` prints it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from psephos.results import FORMAT, KINDS
 from psephos.results.base import IN_MEMORY
 
 HEAD = f"""# The JSON of every command
-
-Written by `python docs/config/json_page.py` from the types in `psephos.results`; a test compares them.
 
 With `--json` a command writes one object: `format` ({FORMAT}; refuse any other number), `kind`, and the fields below. A
 *derived* field follows from the others; readers ignore it. `psephos.results.Result.from_json` reads every kind.

@@ -53,7 +53,7 @@ NOT_EXAMINED: dict[str, str] = {
     ),
     "sizes in use": (
         "keys have 64 to 512 bits, parties are four or five, samples a few dozen: other sizes are left to the proofs, "
-        "and widths at 3072 bits to the suite (docs/security/parameters.md)"
+        "and widths at 3072 bits to the suite (tests/security/test_parameters.py)"
     ),
     "how far a release's noise protects": (
         "docs/theory.md proves the sensitivities; `psephos audit --privacy` bounds the mechanisms from below, and runs "

@@ -1,4 +1,4 @@
-"""What commands find, as types: their fields are the JSON (docs/json.md), their properties what is shown of them."""
+"""What commands find, as types: their fields are the JSON, their properties what is shown of them."""
 
 from psephos.curator.ledger import Release
 from psephos.results.base import (

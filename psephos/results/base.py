@@ -1,6 +1,6 @@
 """Base class of results, with their JSON, and the parts of the pages that show them.
 
-A `Result` is what a command computed. Its fields are its JSON (docs/json.md), which is checked when it is read back.
+A `Result` is what a command computed. Its fields are its JSON, which is checked when it is read back.
 Its `page` is what the report and the terminal show, so that neither depends on the kind of result.
 """
 

@@ -1,6 +1,6 @@
 """What must not leak from a protocol: the inventory that every specification declares (`Spec.secrets`).
 
-The audit tests, for each coalition, whether a secret comes through (docs/security/matrix.md); what is public or granted
+The audit tests, for each coalition, whether a secret comes through (docs/audit.md); what is public or granted
 to a coalition by design is said there. Secrets that several protocols have in common are defined here once.
 """
 

@@ -1,4 +1,4 @@
-"""The numbers that security rests on are what docs/security/parameters.md says, measured from what is sent.
+"""The numbers that security rests on are what their page says, measured from what is sent.
 
 `tests.security.lab.parameters` measures, with the operating system's coins: each statistical measurement fails a sound
 product with probability 2^-31 at most.
@@ -18,7 +18,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.proofs import knowledge
-from tests.security.lab.parameters import NO_SECURITY, PARAMETERS, Parameter, changed, page
+from tests.security.lab.parameters import NO_SECURITY, PARAMETERS, Parameter, changed
 from tests.tiers import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,8 +60,3 @@ def test_every_constant_is_in_the_table_or_marked_irrelevant() -> None:
                         constants.add(f"{module}.{target.id}")
     assert constants - known == set()
     assert {name for names in NO_SECURITY.values() for name in names.split()} - constants == set()
-
-
-def test_the_page_has_the_generated_table() -> None:
-    text = (ROOT / "docs" / "security" / "parameters.md").read_text("utf-8")
-    assert page() in text, "python -m tests.security.lab.parameters says what the page must say"

@@ -185,7 +185,7 @@ def test_important_facts_are_warnings(change: dict[str, Any], words: str) -> Non
 
 
 def json_page() -> Any:
-    """The module that writes docs/json.md."""
+    """The module that prints the site's page of the JSON."""
     spec = importlib.util.spec_from_file_location("json_page", DOCS / "config" / "json_page.py")
     assert spec is not None
     assert spec.loader is not None
@@ -203,11 +203,8 @@ def test_continued_from_is_documented_in_its_unit_ballots() -> None:
         assert "ballots" in json_page().described(kind)["continued_from"]
 
 
-def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
-    module = json_page()
-    written = "python docs/config/json_page.py > docs/json.md"
-    assert (DOCS / "json.md").read_text(encoding="utf-8") == module.page(), written
-    assert not re.findall(r"^\* .*:\s*$", module.page(), re.M), "a field that no docstring describes"
+def test_the_documentation_of_the_json_describes_every_field() -> None:
+    assert not re.findall(r"^\* .*:\s*$", json_page().page(), re.M), "a field that no docstring describes"
 
 
 def test_the_documentation_of_the_json_has_every_field_of_every_kind() -> None:

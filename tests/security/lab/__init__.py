@@ -5,7 +5,7 @@
 * `fuzzing`: changed messages for every decoder.
 * `detection`: how often each mutant is caught under fresh seeds.
 * `false_alarms`: how often a check cries wolf about the real protocols.
-* `tables`: the tables of docs/security/matrix.md.
+* `tables`: the site's page of which coalition learns what.
 
 No product code imports it. Its commands run from a checkout: `python -m tests.security.lab.false_alarms`.
 """

@@ -1328,9 +1328,23 @@ def changed(at: str, value: Any) -> Iterator[None]:
         yield
 
 
+HEAD = """# Parameters
+
+Every number that a proof of this documentation rests on. `tests/security/lab/parameters.py` measures each: it takes
+messages, coins or releases of the running code, under a key of 3072 bits where a key matters, and fails unless they
+are as wide, long or improbable as required; the required value is not imported. `tests/security/test_parameters.py`
+also runs most measurements with a weaker number, which they must notice, and finds every constant of `protocol`,
+`parties` and `curator` that is neither here nor among those that no proof rests on. A statistical measurement fails
+a sound product with probability 2^-31 at most. The scale of each release's noise is measured [on what is
+published](../../benchmarks/audit.md#what-the-checks-do).
+
+`PARAMETERS` in that file names each measurement.
+"""
+
+
 def page() -> str:
-    """The table of docs/security/parameters.md."""
-    rows = ["| parameter | value | must be | defined |", "| --- | --- | --- | --- |"]
+    """The site's page of the parameters."""
+    rows = [HEAD, "| parameter | value | must be | defined |", "| --- | --- | --- | --- |"]
     rows += [f"| {one.name} | {one.value} | {one.must} | `{one.at}` |" for one in PARAMETERS]
     return "\n".join(rows) + "\n"
 

@@ -1,7 +1,6 @@
-"""Generated tables of the security analysis, printed after the introduction of a page.
+"""The site's page of who learns what: `python -m tests.security.lab.tables` prints it.
 
-`python -m tests.security.lab.tables` prints those of docs/security/matrix.md. The verdicts are the expected ones; the
-suite holds them.
+The verdicts are the expected ones; the suite holds them.
 """
 
 from __future__ import annotations
@@ -12,6 +11,18 @@ from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected_verdict
 from psephos.audit.run import CASES, NOT_EXAMINED
 
 __all__ = ["page"]
+
+HEAD = """# The matrix
+
+Which coalition learns which secret, as `psephos audit --json` must find it; the JSON names the checks behind each
+verdict.
+
+* *By design*: the ideal output gives the secret as well, and a check reads it from the view.
+* **LEAK**: a check finds what the ideal output does not give.
+* All other secrets are hidden from the coalition: no check found a way from the view to the secret.
+
+The lists `tests/security/lab/mutants_*.py` name the check that detects each broken protocol.
+"""
 
 _MARKS = {HIDDEN: "hidden", REVEALED: "by design", LEAK: "**LEAK**"}
 
@@ -45,7 +56,7 @@ def page() -> str:
     matrices: dict[str, list[str]] = {}
     for case in CASES.values():
         matrices.setdefault(_matrix(case), []).append(case.name)
-    parts = [f"## {', '.join(names)}\n\n{text}" for text, names in matrices.items()]
+    parts = [HEAD.rstrip(), *(f"## {', '.join(names)}\n\n{text}" for text, names in matrices.items())]
     parts.append(f"## Not examined\n\n{_list(NOT_EXAMINED)}")
     return "\n\n".join(parts) + "\n"
 
