@@ -1,4 +1,4 @@
-"""Writes docs/commands.md: `python docs/config/commands_page.py`. Its blocks are what the commands print."""
+"""The site's page of what commands print: `python docs/config/commands_page.py` runs them and prints it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[1]
-TABLE = DOCS / "examples" / "patients.csv"
+TABLE = Path(__file__).resolve().parents[1] / "examples" / "patients.csv"
 STUDY = "study.toml --board board.sqlite"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "One private classifier": (
@@ -45,8 +44,10 @@ def printed(command: str, folder: Path) -> str:
     """Run a command in a directory and return its standard output."""
     settings = {"COLUMNS": "80", "NO_COLOR": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(  # noqa: S602 - the commands are those above
-        command, shell=True, cwd=folder, env=os.environ | settings, stdout=subprocess.PIPE, text=True, check=True
+        command, shell=True, cwd=folder, env=os.environ | settings, capture_output=True, text=True
     )
+    if done.returncode:
+        sys.exit(f"{command}: {done.stderr}")
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
 
 
@@ -67,4 +68,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    (DOCS / "commands.md").write_text(page(), encoding="utf-8")
+    sys.stdout.write(page())

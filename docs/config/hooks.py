@@ -27,6 +27,7 @@ PACKAGES = {
 }
 
 PRINTED = {
+    "commands.md": "docs/config/commands_page.py",
     "json.md": "docs/config/json_page.py",
     "security/matrix.md": "tests/security/lab/tables.py",
     "security/parameters.md": "tests/security/lab/parameters.py",

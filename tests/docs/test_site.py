@@ -273,6 +273,15 @@ def test_no_code_is_wider_than_a_screen(site: Path) -> None:
     assert max(columns.values()) > 100, "no code was found"
 
 
+@pytest.mark.site
+def test_commands_print_within_80_columns(site: Path) -> None:
+    page = (site / "commands.html").read_text(encoding="utf-8")
+    blocks = [unescape(re.sub(r"<[^>]+>", "", text)) for text in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.S)]
+    printed = [line for text in blocks if not text.startswith("$ ") for line in text.splitlines()]
+    assert len(printed) > 100
+    assert [line for line in printed if len(line) > 80] == []
+
+
 WIDE_PAGES = (
     "theory.html",
     "examples/index.html",
