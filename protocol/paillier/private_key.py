@@ -52,7 +52,7 @@ class PrivateKey:
         return phe.PaillierPrivateKey(self.public_key, int(self._p), int(self._q))
 
     def factors(self) -> tuple[int, int]:
-        """Return (p, q), p < q. Only for key files and dealers."""
+        """Return (p, q), p < q. Only for dealers."""
         return int(self._p), int(self._q)
 
     @cached_property
@@ -96,7 +96,7 @@ class PrivateKey:
         return f"<PrivateKey of {self.public_key!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a private key cannot be pickled; use psephos.protocol.storage.keyfiles")
+        raise TypeError("a private key cannot be pickled")
 
 
 def generate_private_key(

@@ -1,8 +1,4 @@
-"""Files of keys and key shares, which only their owner can read.
-
-Private and public keys have the format of phe (`pheutil genpkey`, JSON after RFC 7517) with the additional field
-`psephos_form`, so that phe can read our files, and we can read phe's. Key shares and signing keys have a JSON format of
-their own.
+"""JSON files of key shares and signing keys, which only their owner can read.
 
 Files are never overwritten. All functions that write raise KeyFileError if the file exists or cannot be written. All
 functions that read raise KeyFilePermissionsError if others can read a secret key, and KeyFileError if the file cannot
@@ -26,46 +22,10 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError, PsephosError
 from psephos.protocol.paillier.keys import LARGEST_DEGREE, KeyForm, PublicKey, check_modulus
-from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.signing import SigningKey
 
 FilePath = str | os.PathLike[str]
-
-
-def write_private_key(path: FilePath, key: PrivateKey) -> None:
-    """Write a private key, as its factors p and q, to a new file with mode 0600."""
-    p, q = key.factors()
-    document = {
-        "kty": "DAJ",
-        "key_ops": ["decrypt"],
-        "p": _to_base64(p),
-        "q": _to_base64(q),
-        "pub": _public_document(key.public_key),
-        "kid": "Paillier private key written by psephos",
-    }
-    _write(path, document, secret=True)
-
-
-def read_private_key(path: FilePath) -> PrivateKey:
-    """Read a private key that Psephos or phe has written."""
-    with _reading(path, "private key") as document:
-        degree = _public_key(document["pub"]).degree
-        key = PrivateKey(_from_base64(document["p"]), _from_base64(document["q"]), degree)
-        if _from_base64(document["pub"]["n"]) != key.public_key.n:
-            raise ValueError("n is not p q")
-        return key
-
-
-def write_public_key(path: FilePath, key: PublicKey) -> None:
-    """Write a public key, as its modulus n, to a new file."""
-    _write(path, _public_document(key), secret=False)
-
-
-def read_public_key(path: FilePath) -> PublicKey:
-    """Read a public key that Psephos or phe has written. A key of phe has the form "foreign"."""
-    with _reading(path, "public key", secret=False) as document:
-        return _public_key(document)
 
 
 def write_key_share(path: FilePath, share: KeyShare) -> None:
@@ -83,12 +43,12 @@ def write_key_share(path: FilePath, share: KeyShare) -> None:
         "pub": _public_document(threshold_key.key),
         "share": _to_base64(share.share()),
     }
-    _write(path, document, secret=True)
+    _write(path, document)
 
 
 def read_key_share(path: FilePath) -> KeyShare:
     """Read a key share."""
-    with _reading(path, "key share", kty="psephos key share") as document:
+    with _reading(path, "key share", "psephos key share") as document:
         threshold_key = ThresholdKey(
             _public_key(document["pub"]),
             _integer(document["holders"]),
@@ -103,12 +63,12 @@ def read_key_share(path: FilePath) -> KeyShare:
 
 def write_signing_key(path: FilePath, key: SigningKey) -> None:
     """Write a signing key to a new file with mode 0600."""
-    _write(path, {"kty": "psephos signing key", "seed": key.seed().hex()}, secret=True)
+    _write(path, {"kty": "psephos signing key", "seed": key.seed().hex()})
 
 
 def read_signing_key(path: FilePath) -> SigningKey:
     """Read a signing key."""
-    with _reading(path, "signing key", kty="psephos signing key") as document:
+    with _reading(path, "signing key", "psephos signing key") as document:
         return SigningKey(bytes.fromhex(document["seed"]))
 
 
@@ -134,7 +94,7 @@ def _public_key(document: dict[str, Any]) -> PublicKey:
 
 
 def _algorithm(degree: int) -> str:
-    """Return phe's name for Paillier's scheme with generator n + 1; for a higher degree, a name that phe refuses."""
+    """Return phe's name for Paillier's scheme with generator n + 1, and one of our own for a higher degree."""
     return "PAI-GN1" if degree == 1 else f"DAJ-GN1-S{degree}"
 
 
@@ -154,16 +114,14 @@ def _integer(value: object) -> int:
     return value
 
 
-def _write(path: FilePath, document: dict[str, Any], *, secret: bool) -> None:
+def _write(path: FilePath, document: dict[str, Any]) -> None:
     """Write a new file so that it is either complete and on disk, including its name, or does not exist."""
     path = Path(path)
-    mode = 0o600 if secret else 0o644
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
         try:
-            with open(temporary, "x", encoding="ascii", opener=partial(os.open, mode=mode)) as file:
-                if secret:
-                    os.fchmod(file.fileno(), mode)
+            with open(temporary, "x", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
+                os.fchmod(file.fileno(), 0o600)
                 json.dump(document, file, indent=1)
                 file.write("\n")
                 file.flush()
@@ -183,19 +141,18 @@ def _write(path: FilePath, document: dict[str, Any], *, secret: bool) -> None:
 
 
 @contextmanager
-def _reading(path: FilePath, what: str, *, kty: str = "DAJ", secret: bool = True) -> Iterator[dict[str, Any]]:
+def _reading(path: FilePath, what: str, kty: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON document of a key file; turn errors, including those of the code that uses it, into KeyFileError.
 
     Args:
         path: the file.
         what: what the file contains, for errors.
         kty: the type that the document must have.
-        secret: whether only the owner may be able to read the file.
     """
     try:
         with Path(path).open(encoding="ascii") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if secret and mode & 0o077:
+            if mode & 0o077:
                 raise KeyFilePermissionsError(
                     f"others than its owner can read or write {path} (mode {mode:03o}): run 'chmod 600 {path}', and "
                     "consider replacing the key, which others may have read"

@@ -67,12 +67,8 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.keyfiles import (
     read_key_share,
-    read_private_key,
-    read_public_key,
     read_signing_key,
     write_key_share,
-    write_private_key,
-    write_public_key,
     write_signing_key,
 )
 from psephos.protocol.study.stages import decode_key, encode_key
@@ -390,10 +386,7 @@ def _files() -> list[Decoder]:
     memory = Path("/dev/shm")  # noqa: S108 - only because it is fast
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     setting = make_setting(SimulationRandomness(3, "files"), degree=2)
-    key = setting.private_key
     writers: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
-        "private key file": (lambda p: write_private_key(p, key), read_private_key),
-        "public key file": (lambda p: write_public_key(p, key.public_key), read_public_key),
         "key share file": (lambda p: write_key_share(p, setting.ceremony.shares[0]), read_key_share),
         "signing key file": (lambda p: write_signing_key(p, setting.ceremony.signing_keys[0]), read_signing_key),
     }
@@ -466,8 +459,6 @@ DECODERS: tuple[str, ...] = (
     "terms",
     "comparison answer",
     "comparison key",
-    "private key file",
-    "public key file",
     "key share file",
     "signing key file",
 )
