@@ -195,7 +195,6 @@ def budget_of(options: Any, split: Split, unit: str, neighbours: Changes, run: b
     with open_budget(options.budget, options.budget_limit) as file:
         path, dealing = file.path, file.keyed(_dealing(split))[:8]
     protected = unit_of_run(options, unit, neighbours, dealing)
-    not_private = split.not_private
-    if options.simulate_noise:
-        not_private = "the noise was drawn from the seed, and whoever knows it can take it off"
+    seeded = "the noise was drawn from the seed, and whoever knows it can take it off"
+    not_private = seeded if options.simulate_noise else ""
     return RunBudget(path, rows_digest(options, split), protected, not_private, run or SYSTEM.draw(16))

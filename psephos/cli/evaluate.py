@@ -25,7 +25,6 @@ OPTIONS = (
     "party",
     "public",
     "schema",
-    "sample_public",
     "other_labels",
     "ignore",
     "held_out",

@@ -28,7 +28,6 @@ OPTIONS = (
     "party",
     "public",
     "schema",
-    "sample_public",
     "classes",
     "other_labels",
     "ignore",

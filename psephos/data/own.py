@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
 from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
-from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
+from psephos.data.splits import Split, deal_rows
 from psephos.data.tables import (
     FEW_CLASSES,
     MANY_VALUES,
@@ -49,12 +49,6 @@ FEWEST_PUBLIC = 10
 FEWEST_COPIES = 5
 """Smallest number of public rows with an equal private one that is remarked on."""
 
-NOT_PRIVATE = (
-    "NOT PRIVATE: private rows were taken as public samples (--sample-public). Their medians, categories and classes "
-    "are in the released model, and no epsilon covers them."
-)
-"""Notice that is shown first with every release made with --sample-public."""
-
 _HELD_OUT_STREAM = 2
 """Number of the random stream of a run's seed that chooses held-out rows."""
 
@@ -83,11 +77,6 @@ class TableOptions(Options):
     schema: str | None = option(
         None,
         "A TOML file with the columns, their ranges and values, and the classes, in place of public rows.",
-        group="Your own data",
-    )
-    sample_public: bool = option(
-        False,
-        "For experiments only: take a tenth of the private rows as public ones. The release is then NOT private.",
         group="Your own data",
     )
     classes: tuple[str, ...] = option(
@@ -129,7 +118,7 @@ class TableOptions(Options):
 
     def check_table(self) -> None:
         """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
-        about = ("label", "party", "public", "schema", "sample_public", "classes", "ignore", "text")
+        about = ("label", "party", "public", "schema", "classes", "ignore", "text")
         alone = [name.replace("_", "-") for name in about if getattr(self, name)]
         if self.held_out != TableOptions.held_out:
             alone.append("held-out")
@@ -143,14 +132,11 @@ class TableOptions(Options):
             raise InvalidParameter("--data needs --label COLUMN, the column with the class")
         if not 0 <= self.held_out < 1:
             raise InvalidParameter(f"--held-out is a share from 0 to below 1, not {self.held_out}")
-        if not (self.public or self.schema or self.sample_public):
+        if not (self.public or self.schema):
             raise InvalidParameter(
                 "--data needs something public to settle the encoding and the auxiliary samples by: name public rows "
-                "with --public (a party, or a file), or describe the columns with --schema FILE. For experiments, "
-                "--sample-public takes a tenth of the private rows; the release is then not private"
+                "with --public (a party, or a file), or describe the columns with --schema FILE"
             )
-        if self.sample_public and (self.public or self.schema):
-            raise InvalidParameter("--sample-public is for a table without --public and without --schema")
         if self.schema is not None and self.text:
             raise InvalidParameter("--text is for columns that public rows settle; the schema says which are text")
 
@@ -251,7 +237,7 @@ class OwnTable:
         if names := options.classes or from_schema:
             check_classes(names)
             return tuple(names)
-        labels = self._labels if options.sample_public else self._labels[self._is_public]
+        labels = self._labels[self._is_public]
         counts = labels[labels != ""].value_counts()
         if len(counts) < 2:
             raise DataError(
@@ -438,9 +424,6 @@ class OwnTable:
         """
         options, generator = self._options, np.random.default_rng(seed)
         private, auxiliary = np.flatnonzero(~self._is_public & self._has_label), np.flatnonzero(self._is_public)
-        if options.sample_public:
-            auxiliary = self._sample_public(private, generator)
-            private = np.setdiff1d(private, auxiliary)
         if len(private) < parties and not by_content:
             raise DataError(f"{len(private)} private rows are too few for {parties} parties, each of which needs one")
         if self._owners is not None:
@@ -474,7 +457,6 @@ class OwnTable:
             encoding=encoding,
             cautions=tuple(cautions),
             remarks=tuple(self._remarks(rows_of, encoding, X)),
-            not_private=NOT_PRIVATE if options.sample_public else "",
             persons=None if self._persons is None else np.unique(self._persons, return_inverse=True)[1],
             schema="" if self._schema is None else "encoding" if schema_samples is None else "samples",
         )
@@ -503,12 +485,6 @@ class OwnTable:
         count = DRAWN_SAMPLES if samples is None else samples
         _check_public(count)
         return self._schema.samples(count, seed)
-
-    def _sample_public(self, private: NDArray[np.intp], generator: np.random.Generator) -> NDArray[np.intp]:
-        """Choose a tenth of the private rows, at least `FEWEST_PUBLIC`, but never a party's last row."""
-        rows_of = [private] if self._owners is None else self._rows_of_owners(private)
-        loose = generator.permutation(np.concatenate([rows[1:] for rows in rows_of]))
-        return np.sort(loose[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))])
 
 
 def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Generator) -> NDArray[np.intp]:

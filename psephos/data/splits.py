@@ -51,7 +51,6 @@ class Split:
         encoding: how a user's own table was encoded; None for other data sets.
         cautions: warnings about the public rows.
         remarks: warnings about private rows, which only their holder may read. Shown as `private_remarks`.
-        not_private: the reason why no epsilon covers a release from this split; "" if one does.
         persons: number of the person of each row of a table, int64 (n,), where persons are protected; None otherwise.
             A secret.
         held_out: the rows of each party of a user's own table that are in `test`; () for other data sets.
@@ -67,7 +66,6 @@ class Split:
     encoding: Encoding | None = None
     cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    not_private: str = ""
     schema: Literal["", "encoding", "samples"] = ""
     persons: NDArray[np.int64] | None = None
     held_out: tuple[Indices, ...] = ()

@@ -37,9 +37,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     everybody = f"what epsilon allows them to say about any one {_one(model, shards=shards)}" + (
         "" if shards else "; who took part, and each ballot's size"
     )
-    if split.not_private:
-        everybody = "what they say about any party's rows, without a bound"
-    elif not result.asked:
+    if not result.asked:
         everybody = "nothing about any party"
     source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
     noise_from, joint = "curator", []
@@ -49,7 +47,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
-        f"# A {'classifier' if split.not_private else 'private classifier'} from {result.dataset}",
+        f"# A private classifier from {result.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
         f"learned from {_learned_from(result, shards=shards)} by Psephos. `psephos predict model.json FILE.csv` and "
@@ -58,7 +56,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
         _table(
             ("method", model.method),
             ("epsilon", cost_text(release).removeprefix("epsilon ")),
-            ("unit", "none: nobody is protected" if split.not_private else _unit(model, result.parties, shards=shards)),
+            ("unit", _unit(model, result.parties, shards=shards)),
             ("noise", f"{release.mechanism}, added by the {noise_from}, from {source}" if result.asked else "none"),
             *joint,
             ("budget", _budget(result)),
@@ -98,10 +96,8 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
     """
     release, shards = model.release, result.options.get("party") is None
     source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
-    protected = "none: nobody is protected" if split.not_private else _unit(model, model.parties, shards=shards)
+    protected = _unit(model, model.parties, shards=shards)
     allowed = f"what epsilon allows it to say about any one {_one(model, shards=shards)}"
-    if split.not_private:
-        allowed = "what it says about any party's rows, without a bound"
     chosen = ", ".join(f"{name} {value}" for name, value in release.chosen.items())
     low, high = model.bounds
     unchecked = [
@@ -112,7 +108,7 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
         "traffic, timing and memory of the machines",
     ]
     parts = [
-        f"# A {'prediction' if split.not_private else 'private prediction'} of {model.label} from {result.dataset}",
+        f"# A private prediction of {model.label} from {result.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear prediction of the number {model.label} from {len(model.encoding.features)} features, learned from "
         f"{model.parties} {'shards of one table' if shards else 'parties'} by Psephos. `psephos predict model.json "
@@ -160,7 +156,7 @@ def _learned_from(result: TallyResult, *, shards: bool) -> str:
     who = f"{result.parties} {'shards of one table' if shards else 'parties'}"
     if result.asked:
         return who
-    rows = f"{result.auxiliary} rows {'taken as public' if result.not_private else 'that are public'}"
+    rows = f"{result.auxiliary} rows that are public"
     return f"{rows} alone (no private step was expected to improve it, so none of the {who} was asked for anything)"
 
 
@@ -184,8 +180,6 @@ def _roles_learned(model: Model, result: TallyResult) -> list[tuple[str, str]]:
 
 def _encoded_by(split: Split) -> str:
     """Return a sentence that says which rows or schema determined the encoding and the scaling."""
-    if split.not_private:
-        return f"Settled by {len(split.auxiliary)} PRIVATE rows that were taken as public ones."
     if split.schema == "samples":
         return f"Settled by a schema alone; the {len(split.auxiliary)} auxiliary samples were drawn from it."
     if split.encoding is None:

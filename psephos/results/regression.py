@@ -62,7 +62,6 @@ class RegressionResult(Result):
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
         budget: summary of the budget file after the run; null if the run had none.
         cautions: warnings about this run.
-        not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
     """
 
     kind: ClassVar[str] = "regression"
@@ -85,7 +84,6 @@ class RegressionResult(Result):
     colluders: Count
     budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
-    not_private: str = ""
 
     def __post_init__(self) -> None:
         """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
@@ -117,7 +115,7 @@ class RegressionResult(Result):
 
     def warnings_of_model(self) -> list[str]:
         """Return the warnings that belong to the released model as well."""
-        warnings = [*([self.not_private] if self.not_private else []), *test_key_warning(self.key_bits)]
+        warnings = test_key_warning(self.key_bits)
         if self.noise_source == "simulation":
             warnings.append(
                 "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
@@ -128,7 +126,7 @@ class RegressionResult(Result):
 
     def page(self) -> Page:
         protected = "person" if "persons" in self.privacy.chosen else self.privacy.unit
-        private = "" if self.not_private else f", private for each {protected} at {cost_text(self.privacy)}"
+        private = f", private for each {protected} at {cost_text(self.privacy)}"
         answer = f"A linear prediction of {self.label} was released{private}."
         tables = []
         if {"newton", "public"} <= self.errors.keys():

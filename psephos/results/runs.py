@@ -121,7 +121,6 @@ class RunResult(Result):
         peak_memory_mb: peak memory of all processes in megabytes; null if it was not measured.
         cautions: warnings about this run.
         remarks: explanations of its numbers.
-        not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
             holds; null if no party adds noise.
         budget: summary of the budget file after the run; null if the run had none.
@@ -161,7 +160,6 @@ class RunResult(Result):
     peak_memory_mb: float | None = None
     cautions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    not_private: str = ""
     colluders: Count | None = None
     budget: BudgetSummary | None = None
     evaluation: Evaluation = field(default_factory=Evaluation, repr=False, compare=False, metadata=IN_MEMORY)
@@ -237,7 +235,7 @@ class RunResult(Result):
         """Privacy cost of each release, by name."""
 
     def page(self) -> Page:
-        warnings = [*([self.not_private] if self.not_private else []), *self.cautions, *test_key_warning(self.key_bits)]
+        warnings = [*self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
             warnings.append(
                 "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
@@ -281,12 +279,10 @@ class RunResult(Result):
             return ""
         best = max(released, key=lambda name: released[name])
         accuracy, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
-        if self.not_private:
-            which = "With noise, but not private,"
         spread = " (one draw)" if accuracy.private_std is None else f" ± {accuracy.private_std:.3f}"
         lost = "" if accuracy.nonprivate is None else f"; without noise {accuracy.nonprivate:.3f}"
-        unit = "" if self.not_private else " per party" if self.parties_are == "owners" else " per shard"
-        if unit and {release.unit for release in self.releases.values()} == {"record"}:
+        unit = " per party" if self.parties_are == "owners" else " per shard"
+        if {release.unit for release in self.releases.values()} == {"record"}:
             unit = " per record"
         return f"{which} at epsilon {self.epsilon:g}{unit}: {best} {released[best]:.3f}{spread}{lost}"
 
@@ -419,18 +415,14 @@ class SumResult(OpenedResult):
             return [
                 ("Parties", self.parties, ", of whom none was asked"),
                 ("Public rows", self.auxiliary),
-                ("epsilon", "none: not private" if self.not_private else "0: what is released depends on public rows"),
+                ("epsilon", "0: what is released depends on public rows"),
             ]
         degree = f" of degree {self.degree}" if self.degree > 1 else ""
         return [
             _equality_fact("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
-            (
-                ("epsilon", "none: not private")
-                if self.not_private
-                else ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", f" per release and {self._protected()}")
-            ),
+            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", f" per release and {self._protected()}"),
             (
                 "Paillier key",
                 self.key_bits,
@@ -474,12 +466,11 @@ class SumResult(OpenedResult):
             worth = f": right on {released:.1%} of {self.test} held-out rows, of which {usual:.1%} are of one class"
             worth += "; more parties or a larger epsilon would help" if released <= usual else ""
         if not self.asked:
-            cost = "" if self.not_private else ", at epsilon 0"
             return (
-                f"The model of the public rows{cost}: no private step is expected to improve it, and the parties were "
-                f"asked nothing{worth}."
+                "The model of the public rows, at epsilon 0: no private step is expected to improve it, and the "
+                f"parties were asked nothing{worth}."
             )
-        return f"One {name} classifier{'' if self.not_private else private}{worth}."
+        return f"One {name} classifier{private}{worth}."
 
     def _released(self) -> str:
         """Return what the curator does after the last message, and who added the noise."""

@@ -52,7 +52,6 @@ class EvaluationResult(Result):
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
         budget: summary of the budget file after the run; null if the run had none.
         cautions: warnings about this run.
-        not_private: reason why no epsilon covers the evaluation, in spite of the one that is stated; "" if it does.
     """
 
     kind: ClassVar[str] = "evaluation"
@@ -73,7 +72,6 @@ class EvaluationResult(Result):
     together: ComposedCost | None = None
     budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
-    not_private: str = ""
 
     def __post_init__(self) -> None:
         """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
@@ -114,7 +112,7 @@ class EvaluationResult(Result):
         return "person" if "persons" in self.privacy.chosen else self.unit
 
     def page(self) -> Page:
-        warnings = [*([self.not_private] if self.not_private else []), *self.cautions, *test_key_warning(self.key_bits)]
+        warnings = [*self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
             warnings.append(
                 "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
@@ -153,7 +151,7 @@ class EvaluationResult(Result):
 
     def _answer(self) -> str:
         errors, rows = self.estimate.errors, self.estimate.rows
-        private = "" if self.not_private else f", private for each {self.protected} at {cost_text(self.privacy)}"
+        private = f", private for each {self.protected} at {cost_text(self.privacy)}"
         main = self.accuracy if errors is None else errors.mae if errors.r2 is None else errors.r2
         if main is None or main.value is None or main.error is None:
             return f"The noise hides how good the {self._noun} is{private}: more rows or a larger epsilon would help."
@@ -178,8 +176,6 @@ class EvaluationResult(Result):
         )
 
     def _cost(self) -> str:
-        if self.not_private:
-            return ""
         if self.together is not None:
             one = ", and less for one that is in only one of the two" if self.unit == "record" else ""
             return (

@@ -283,11 +283,9 @@ class EvaluationRun:
             PsephosError: as `sum`.
         """
         spec, done = self.spec, self.sum(**context)
-        released, warning = self.model.release, self.split.not_private
+        released = self.model.release
         delta = stated(spec.plan.event, 0.0).delta
         entry = replace(spec.cost(done.opened.ballots), delta=delta, protects=self._protects)
-        if warning:
-            entry = replace(entry, epsilon=None, delta=None, said="none")
         settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
         return EvaluationResult(
             options=self.options.plain(),
@@ -297,7 +295,7 @@ class EvaluationRun:
             phases=timed(settled),  # the time of other phases depends on private rows
             estimate=spec.estimate(done.opened),
             privacy=entry,
-            together=None if warning else _total(entry, (released, *self.model.earlier)),
+            together=_total(entry, (released, *self.model.earlier)),
             released=released,
             ballots=done.opened.ballots,
             ciphertexts_per_ballot=done.round.plan.ciphertexts,
@@ -306,7 +304,6 @@ class EvaluationRun:
             colluders=self.options.coalition,
             budget=None if self._budget is None else self._budget.summary(),
             cautions=self.cautions,
-            not_private=warning,
         )
 
 

@@ -261,7 +261,7 @@ class Job:
         lines = [f"{split.dataset.name}: {counts}{tested}; classes {', '.join(split.dataset.classes)}"]
         lines += [f"  {name}: {words}" for name, words in split.encoding.summary]
         warnings = [f"WARNING: {text}" for text in self.warnings_about_data]
-        return [*([split.not_private] if split.not_private else []), *lines, *warnings]
+        return [*lines, *warnings]
 
     def run(
         self,

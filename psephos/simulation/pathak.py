@@ -369,7 +369,6 @@ def simulate_pathak(  # long: the fields of its result
         delta=max(delta, stated_delta()),
         accuracy=evaluation.accuracy(options.epsilon),
         cautions=[*split.cautions, *([CAUTIONS[options.variant]] if options.variant in CAUTIONS else [])],
-        not_private=split.not_private,
         budget=None if budget is None else budget.summary(),
         epsilon_proved=proved,
         epsilon_proved_for=options.proved_for,

@@ -424,13 +424,11 @@ class PrivateData:
     Attributes:
         dataset: name of the data set.
         cautions: warnings about the data.
-        not_private: why no row is private, or "".
         losses: the loss of each party on its own records.
     """
 
     dataset: str
     cautions: tuple[str, ...]
-    not_private: str
     losses: list[LocalLoss] = field(repr=False)
 
     @property
@@ -453,7 +451,7 @@ def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> Priv
     evaluation.start(split, scaler, scaler.transform(split.X_test))
     rows = [split.party(number) for number in range(options.parties)]
     losses = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
-    return PrivateData(name, split.cautions, split.not_private, losses)
+    return PrivateData(name, split.cautions, losses)
 
 
 def _evaluate(options: PsgdOptions, private_data: PrivateData, run: DescentRun, evaluation: Evaluation) -> None:
@@ -493,7 +491,6 @@ def _result(
         bytes_posted=run.bytes_posted,
         evaluation=evaluation,
         cautions=[*private_data.cautions, *_cautions(options, agreement)],
-        not_private=private_data.not_private,
         remarks=_remarks(options, agreement),
         records=sum(private_data.sizes),
         party_sizes=private_data.sizes,

@@ -124,8 +124,6 @@ class RegressionRun:
         weights = spec.fitted(done.opened)
         entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, options.delta).delta)
         entry = replace(entry, chosen={**entry.chosen, "labelled": spec.plan.labelled}, protects=options.protects)
-        if split.not_private:
-            entry = replace(entry, epsilon=None, delta=None, said="none")
         settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
         result = RegressionResult(
             options=options.plain(),
@@ -146,7 +144,6 @@ class RegressionRun:
             colluders=options.coalition or 0,
             budget=None if self._budget is None else self._budget.summary(),
             cautions=[*split.cautions, *split.private_remarks],
-            not_private=split.not_private,
         )
         return result, self._model(result, weights)
 

@@ -620,13 +620,9 @@ class SumExperiment:
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """Return the cost of each release, and of all printed private accuracies together.
 
-        Whoever chooses a release after seeing all accuracies pays for all of them. No epsilon is stated where the run
-        is not private.
+        Whoever chooses a release after seeing all accuracies pays for all of them.
         """
         entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
-        if self.population.split.not_private:
-            entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
-            return {"privacy": entries, "composed": None}
         draws = range(self.options.drawn)
         planned = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
         events = [event for event in planned for _ in draws]
@@ -666,7 +662,6 @@ class SumExperiment:
             "remarks": list(self.remarks),
             "colluders": options.coalition if self._done else None,
             "budget": None if self._charges is None else self._charges.summary(),
-            "not_private": population.split.not_private,
             "options": options.plain(),
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1) if self._done else None,
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),

@@ -112,15 +112,6 @@ def test_a_global_hold_out_exceeds_its_epsilon() -> None:
     assert any(finding.check == "sum" for one in runs for finding in one.findings)
 
 
-@pytest.mark.mutants
-def test_sampled_public_rows_are_detected() -> None:
-    """`--sample-public` says that it is not private, and the audit agrees."""
-    settings = {"sample_public": True, "method": "own-data"}
-    pipeline = Pipeline("run --sample-public", "party", lambda t, d: end_to_end.run_job(t, d, **settings), True)
-    checks = {check.check for one in audit_pipelines(chosen=[pipeline]) for check in one.findings}
-    assert {"public files", "terms"} <= checks
-
-
 # -- any table
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.data.own import FEWEST_PUBLIC, NOT_PRIVATE, OwnTable, TableOptions, coins, held_out_rows, row_keys
+from psephos.data.own import OwnTable, TableOptions, coins, held_out_rows, row_keys
 from psephos.data.schema import DRAWN_SAMPLES
 from psephos.data.splits import Split
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
@@ -77,7 +77,6 @@ def test_the_party_column_names_owners_and_the_public_part(tmp_path: Path) -> No
     assert split.encoding is not None
     assert split.encoding.features == ["age", "city=Lima", "city=Oslo", "city=Rome"]
     assert split.cautions == ()
-    assert split.not_private == ""
     assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
 
 
@@ -119,14 +118,6 @@ def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
     split = OwnTable(table_options).deal(6, seed=0)
     assert (len(split.parties), len(split.auxiliary), sum(split.sizes) + len(split.test)) == (6, 40, 120)
     assert any(np.ptp(rows) > 60 for rows in split.parties)
-
-
-def test_sampling_public_rows_needs_its_option(tmp_path: Path) -> None:
-    table = OwnTable(options(shops(tmp_path / "t.csv"), public=None, sample_public=True))
-    split = table.deal(4, seed=0)
-    assert len(split.auxiliary) == 12 > FEWEST_PUBLIC
-    assert split.not_private == NOT_PRIVATE
-    assert not set(split.auxiliary.tolist()) & set(np.concatenate([*split.parties, split.test]).tolist())
 
 
 # -- held-out rows
@@ -374,7 +365,7 @@ def test_tables_that_cannot_be_split_are_refused(
         (TableOptions(held_out=1.5), "--held-out is about your own table"),
         (TableOptions(other_labels="drop"), "--other-labels is about your own table"),
         (TableOptions(data="t.csv", label="y", held_out=1.0), "--held-out is a share"),
-        (TableOptions(data="t.csv", label="y"), "--public.*--schema.*--sample-public"),
+        (TableOptions(data="t.csv", label="y"), "--public.*--schema"),
         (TableOptions(data="t.csv", label="y", schema="s.toml", text=("x",)), "--text"),
     ],
 )

@@ -41,8 +41,8 @@ SMALL = DataOptions(parties=4)
         {"samples_per_party": 5, "sizes": "shards"},
         {"data": "t.csv", "label": "y", "party": "who", "public": "9"},
         {"data": "t.csv", "label": "y", "schema": "t.toml"},
-        {"data": "t.csv", "label": "y", "sizes": "shards", "sample_public": True},
-        {"data": "t.csv", "label": "y", "sample_public": True, "held_out": 0.0},
+        {"data": "t.csv", "label": "y", "sizes": "shards", "public": "open.csv"},
+        {"data": "t.csv", "label": "y", "public": "open.csv", "held_out": 0.0},
     ],
     ids=str,
 )
@@ -65,10 +65,9 @@ def test_the_extreme_valid_options_are_accepted(one: dict[str, Any]) -> None:
         ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "5,6,7,8"}, "--party"),
         ({"label": "y"}, "--label is about your own table"),
         ({"data": "t.csv"}, "--data needs --label"),
-        ({"data": "t.csv", "label": "y"}, "--public.*--schema.*--sample-public"),
+        ({"data": "t.csv", "label": "y"}, "--public.*--schema"),
         ({"held_out": 0.0}, "--held-out is about your own table"),
         ({"classes": ("a", "b")}, "--classes is about your own table"),
-        ({"data": "t.csv", "label": "y", "public": "9", "sample_public": True}, "--sample-public is for a table"),
         ({"data": "t.csv", "label": "y", "held_out": 1.0}, "--held-out is a share"),
     ],
     ids=str,
@@ -185,16 +184,16 @@ def test_options_in_json() -> None:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    """Four owners of twenty rows each."""
-    lines = ["who,x,y"] + [f"{number % 4},{(number * 7) % 13},{'ab'[number % 3 == 0]}" for number in range(80)]
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
+def table(tmp_path: Path) -> dict[str, Any]:
+    """Options that name four owners' twenty rows each, and a table of public rows."""
+    for name, shift in (("t", 0), ("open", 80)):
+        rows = [f"{n % 4},{(n * 7) % 13},{'ab'[n % 3 == 0]}" for n in range(shift, shift + 80)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["who,x,y", *rows]) + "\n")
+    return {"data": str(tmp_path / "t.csv"), "label": "y", "public": str(tmp_path / "open.csv")}
 
 
-def test_the_party_column_determines_the_number_of_parties(table: str) -> None:
-    named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9, "sample_public": True}
+def test_the_party_column_determines_the_number_of_parties(table: dict[str, Any]) -> None:
+    named = {**table, "party": "who", "parties": 9}
     options, split = load_split(TallyOptions(**named))
     assert (options.parties, options.key_holders, options.opening_threshold) == (4, 4, 3)
     assert len(split.parties) == 4
@@ -232,10 +231,8 @@ def test_impossible_numbers_of_holders_are_refused(kind: type[HolderOptions], op
         kind(parties=3, **options).check()
 
 
-def test_a_table_without_party_column_is_split(table: str) -> None:
-    options = DataOptions(
-        data=table, label="y", sample_public=True, parties=3, sizes="dirichlet", concentration=3.0, seed=2
-    )
+def test_a_table_without_party_column_is_split(table: dict[str, Any]) -> None:
+    options = DataOptions(**table, parties=3, sizes="dirichlet", concentration=3.0, seed=2)
     chosen, split = load_split(options)
     assert chosen == options
     assert len(split.parties) == 3
@@ -244,16 +241,16 @@ def test_a_table_without_party_column_is_split(table: str) -> None:
     same(fixed, OwnTable(options).deal(3, 2, sizes=[3, 4, 5], concentration=3.0))
 
 
-def test_given_data_replaces_named_data(table: str) -> None:
-    data, options = load("digits"), DataOptions(data=table, label="y", sample_public=True, parties=3)
+def test_given_data_replaces_named_data(table: dict[str, Any]) -> None:
+    data, options = load("digits"), DataOptions(**table, parties=3)
     split = load_split(options, data)[1]
     assert split.dataset is data
     assert load_split(options, split)[1] is split
 
 
-def test_comparison_needs_held_out_rows(table: str) -> None:
+def test_comparison_needs_held_out_rows(table: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
-        load_split(DataOptions(data=table, label="y", sample_public=True, parties=3, held_out=0.0))
+        load_split(DataOptions(**table, parties=3, held_out=0.0))
     assert DataOptions().compares is True
 
 

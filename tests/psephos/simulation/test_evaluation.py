@@ -183,15 +183,6 @@ def test_a_calibrated_model_gives_probabilities(
         calibrated_model(classifier.model, replace(result, estimate=replace(result.estimate, calibration=None)))
 
 
-def test_no_epsilon_is_stated_where_private_rows_were_published(table: Path, classifier: ReleasedClassifier) -> None:
-    run = EvaluationRun(options_of(table, public=None, sample_public=True, simulate_noise=True, seed=8), classifier)
-    result = run.run()
-    assert run.spec.simulation_seed == 8
-    assert result.not_private
-    assert (result.privacy.epsilon, result.privacy.delta, result.privacy.said) == (None, None, "none")
-    assert result.together is None
-
-
 def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassifier) -> None:
     run = EvaluationRun(options_of(table, ignore=(), record="patient", rows="all", epsilon=10.0), classifier)
     result = run.run()
@@ -411,7 +402,7 @@ def test_each_refusal_has_its_own_words(table: Path, change: dict[str, Any], wor
     [
         {"workers": 1},
         {"held_out": 0.0, "rows": "all"},
-        {"unit": "party", "party": None, "public": None, "sample_public": True, "parties": 3, "sizes": "5,5,20"},
+        {"unit": "party", "party": None, "public": "open.csv", "parties": 3, "sizes": "5,5,20"},
         {"parties": 6, "colluders": 3, "dropouts": 1},
         {"parties": 6, "absent": 0.17, "dropouts": 1},
         {"task": "regression", "largest_error": 2.0},
@@ -460,7 +451,7 @@ def test_options_that_cannot_be_are_refused(
 def test_owners_of_rows_are_named_where_parties_are(table: Path) -> None:
     """Rows that are dealt to parties at random have owners with rows at several of them, who count several times."""
     options_of(table, record="patient").check()
-    at_random = options_of(table, party=None, parties=3, public=None, sample_public=True)
+    at_random = options_of(table, party=None, parties=3, public="open.csv")
     at_random.check()
     with pytest.raises(InvalidParameter):
         replace(at_random, record="patient").check()

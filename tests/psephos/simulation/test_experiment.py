@@ -126,18 +126,22 @@ def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any],
     assert result.models[methods.pop(), 5.0][0].predict(X[:3]).shape == (3,)
 
 
+def written_tables(folder: Path) -> dict[str, Any]:
+    """Write a table and public rows, and return the options that name them."""
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES)
+    frame.iloc[60:].to_csv(folder / "own.csv", index=False)
+    frame.iloc[:60].to_csv(folder / "open.csv", index=False)
+    return {"data": folder / "own.csv", "label": "outcome", "public": str(folder / "open.csv")}
+
+
 def test_data_sets_and_files_are_named_as_in_the_command(tmp_path: Any) -> None:
-    pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES).to_csv(tmp_path / "own.csv", index=False)
     read = psephos.simulate(
-        data=str(tmp_path / "own.csv"),
-        label="outcome",
-        sample_public=True,
+        **written_tables(tmp_path),
         parties=8,
         methods=["statistic"],
         draws=1,
         **FEW,
     )
-    assert read.results[0].not_private
     assert read.classes == ("benign", "malignant")
     digits = psephos.simulate(dataset="digits", parties=8, sizes="shards", methods=["own-data"], draws=1, **FEW)
     assert len(digits.classes) == 10
@@ -216,13 +220,11 @@ def test_invalid_arguments_are_refused_by_name(change: dict[str, Any], error: ty
 
 @pytest.mark.parametrize("protocol", ["tally", "psgd"])
 def test_numbers_of_numpy_and_paths_are_options_as_those_of_python(protocol: Any, tmp_path: Any) -> None:
-    pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES).to_csv(tmp_path / "own.csv", index=False)
-    own: dict[str, Any] = {"data": tmp_path / "own.csv", "budget": tmp_path / "budget"}
+    own: dict[str, Any] = {**written_tables(tmp_path), "budget": tmp_path / "budget"}
     spelled = psephos.simulate(
         protocol=protocol,
         **own,
-        label="outcome",
-        sample_public=np.True_,
+        simulate_noise=np.False_,
         parties=np.int64(4),
         seed=np.uint8(3),
         epsilons=np.array([0.5], dtype=np.float32),

@@ -272,40 +272,12 @@ def test_onnx_is_written_where_it_is_asked_for(tmp_path: Path, onnx: bool) -> No
     assert written == ([(job.model(result), tmp_path / "model.onnx")] if onnx else [])
 
 
-def test_accuracy_on_public_rows_is_stated_only_for_named_public_rows(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True, method="avg"))
-    job.write(job.run(), tmp_path)
-    assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
-
-
-def test_sampled_public_rows_are_announced_first_everywhere(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True))
-    outcome = job.run()
-    job.write(outcome, tmp_path)
-    reason = job.split.not_private
-    assert reason.startswith("NOT PRIVATE")
-    title, first, *_ = (tmp_path / "card.md").read_text().split("\n\n")
-    assert (title[:2], first) == ("# ", f"**{reason}**")
-    assert "nobody is protected" in (tmp_path / "card.md").read_text()
-    assert "what epsilon allows" not in (tmp_path / "card.md").read_text()
-    model = json.loads((tmp_path / "model.json").read_text())
-    assert model["warnings"][0] == reason
-    assert model["release"]["epsilon"] is None
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert result["not_private"] == reason
-    assert result["privacy"]["whitened"]["epsilon"] is None
-    assert (result["composed"], outcome.page().warnings[0], job.data_summary[0]) == (None, reason, reason)
-    assert "private for" not in outcome.page().answer
-    assert psephos.load_model(tmp_path).model.warnings[0] == reason
-
-
 def test_a_run_from_a_schema_uses_no_public_rows(tmp_path: Path) -> None:
     docs = Path(__file__).parents[3] / "docs" / "examples"
     own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
     job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
     job.write(job.run(), tmp_path)
     model, card = psephos.load_model(tmp_path), (tmp_path / "card.md").read_text()
-    assert job.split.not_private == ""
     assert (model.model.parties, model.model.classes) == (12, ("ill", "well"))
     assert [column.fill for column in model.model.encoding.columns] == [145.0, 5.5]
     assert "Settled by a schema alone" in card

@@ -141,13 +141,6 @@ def test_the_plan_has_the_terms_of_the_options(table: Path) -> None:
     assert (pure.rows, pure.neighbours, pure.unit, pure.inflation) == (5000, "replace", "party", 5 / 4)
 
 
-def test_no_epsilon_is_stated_where_private_rows_were_published(table: Path) -> None:
-    result, model = RegressionRun(options_of(table, public=None, sample_public=True)).run()
-    assert result.not_private
-    assert (result.privacy.epsilon, result.privacy.delta, result.privacy.said) == (None, None, "none")
-    assert model.release == result.privacy
-
-
 def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tmp_path: Path) -> None:
     """Two tables that differ in every private row have the same plan, ranges and terms of the sum."""
     public, other = frame().iloc[:80], frame(900, seed=1).iloc[80:]
