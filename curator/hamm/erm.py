@@ -284,8 +284,7 @@ def minimise(
         lam: lambda.
         loss: the loss.
         tolerance: tau.
-        tilt: of w's shape, for softmax with rows that sum to 0; R(w) + tilt.w is minimised (objective perturbation, and
-            a ridge around another vector than 0).
+        tilt: of w's shape, for softmax with rows that sum to 0; R(w) + tilt.w is minimised (objective perturbation).
 
     Raises:
         DataError: the features or targets cannot be used.

@@ -32,13 +32,11 @@ from psephos.curator.hamm.release import (
     PerturbedClassifier,
     erm_bound,
     mechanism_for,
-    noise_dimension,
     perturb,
 )
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
-from psephos.curator.hamm.start import CENTRED_TOLERANCE, PublicStart
 from psephos.curator.hamm.statistic import (
     MechanismName,
     StatisticPlan,
@@ -167,9 +165,7 @@ class Method:
         return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
 
 
-def erm_fit(
-    labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss, start: PublicStart | None = None
-) -> Callable[[float], Minimiser]:
+def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
     """Return the minimiser of Hamm's Algorithm 1 or 2 as a function of lambda, which fits each lambda once.
 
     Args:
@@ -177,16 +173,12 @@ def erm_fit(
         counts: int64 (N, K), as in `erm_method`.
         auxiliary: float64 (N, d), as in `erm_method`.
         loss: the loss.
-        start: as in `erm_method`.
 
     Returns:
         A function that raises as `psephos.curator.hamm.erm.minimise`.
     """
     targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
-    if start is None:
-        return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
-    centred = {"tolerance": CENTRED_TOLERANCE}  # (lambda/2) ||w - u||^2 is the ridge and -lambda u.w, up to a constant
-    return cache(lambda lam: minimise(start.rows, targets, lam, loss, tilt=-lam * start.w, **centred))
+    return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
 
 
 def erm_method(
@@ -196,7 +188,6 @@ def erm_method(
     loss: Loss,
     request: ReleaseRequest,
     fit: Callable[[float], Minimiser] | None = None,
-    start: PublicStart | None = None,
 ) -> Method:
     """Hamm's Algorithm 1 or 2 by output perturbation.
 
@@ -207,13 +198,12 @@ def erm_method(
         loss: the loss.
         request: the parameters of the release.
         fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
-        start: a public model around which the ridge is centred; for the logistic and softmax losses.
 
     Raises:
         PsephosError: as `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_bound`.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
-    fit = erm_fit(labels, counts, auxiliary, loss, start) if fit is None else fit
+    fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
 
     bound = erm_bound(
         labels,
@@ -228,13 +218,7 @@ def erm_method(
     def nonprivate() -> Array:
         return fit(request.lam or HAMM_LAMBDA).w
 
-    dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
     name = "vote" if labels == "majority" else "soft"
-    if start is not None:
-        terms = parties if labels == "soft" else 1, classes, bounds.rho(start.rows)
-        lam = request.lam or start.ridge(bounds.centred_ridge(1.0, *terms), dimension, request.epsilon)
-        total, chosen = bounds.centred_ridge(lam, *terms), {"lam": lam, "start": "public model"}
-        return _perturbed(nonprivate, fit(lam), total, request, name, chosen, None, start)
     rule = RidgeRule.of(auxiliary, classes, loss, private=request.protect_auxiliary)
     lam = request.lam or rule.choose(bound, request.epsilon, request.output_noise, request.delta)
     rows = None if request.protect_auxiliary else auxiliary
@@ -269,18 +253,12 @@ def _perturbed(
     name: str,
     chosen: dict[str, Any],
     rows: Array | None,
-    start: PublicStart | None = None,
 ) -> Method:
-    """Return the method that releases fitted parameters by output perturbation; `rows` as in `average_method`.
-
-    `start`: the public model from which the released step is shrunken.
-    """
+    """Return the method that releases fitted parameters by output perturbation; `rows` as in `average_method`."""
     noise, delta, signal = request.output_noise, request.delta, SignalEstimator()
 
     def draw(randomness: Randomness) -> Array:
         released = perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness)
-        if start is not None:
-            return start.shrunken(released.w, noise_energy(released.mechanism).mean)
         return released.w if rows is None else signal.note_perturbed(released, rows)
 
     mechanism, total = mechanism_for(

@@ -234,25 +234,6 @@ def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) ->
     return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")
 
 
-def centred_ridge(lam: float, parties: int, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Ridge around a public vector: rho/(M lambda) for the logistic loss, sqrt(2) rho/(M lambda) for softmax (K > 2).
-
-    For majority labels M is 1. The ridge (lambda/2) ||w - u||^2 adds the linear term -lambda u.w, which is the same for
-    all neighbours, so that the risks are as strongly convex and their gradients differ by as much as with u = 0. That
-    no minimiser is longer than R(lambda) follows from u = 0, and does not hold.
-
-    Raises:
-        InvalidParameter: lambda, M, K or rho is out of range.
-    """
-    check_count(classes, "the number of classes", 2)
-    length = 1.0 if classes == 2 else math.sqrt(2)
-    reach = _over_lambda(length * check_positive(rho, "rho"), lam, parties)
-    factor = "rho" if classes == 2 else "sqrt(2) rho"
-    return Sensitivity(
-        _up(reach), source=f"{factor}/({'M ' if parties > 1 else ''}lambda), ridge around a public model"
-    )
-
-
 def average(projection_radius: float, parties: int) -> Sensitivity:
     """Mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M.
 

@@ -39,7 +39,6 @@ from psephos.results.security import ComparedRun, Finding
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.sums import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.specs.tally import LABELS
 
 STUDIES = (
     ("tally", "soft"),
@@ -211,7 +210,6 @@ def pipelines(**options: Any) -> tuple[Pipeline, ...]:
     sums = partial(run_sums, simulate_average, AverageOptions, **options)
     return (
         *(_command(f"run --method {method}", method=method, **options) for method in METHODS),
-        *(_command(f"run --method {name} --start zero", method=name, start="zero", **options) for name in LABELS),
         _command("run --method statistic --reveal statistic", method="statistic", reveal="statistic", **options),
         _command("run --method own-data --mechanism gaussian", method="own-data", mechanism="gaussian", **options),
         _command(

@@ -236,7 +236,7 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
         release = result.privacy.get(one.method)
         if one.epsilon is None or one.w is None or release is None or one.method in joint:
             continue
-        if one.method in ("vote", "soft", "avg") and "start" not in release.chosen:  # the noise is in the classifier
+        if one.method in ("vote", "soft", "avg"):  # the noise is in the classifier
             record.released[one.method] = one.w, float(release.sensitivity or 0.0)
     return record
 

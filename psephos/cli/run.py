@@ -46,7 +46,6 @@ OPTIONS = (
     "announced_rows",
     "balanced",
     "class_shares",
-    "start",
     "epsilon",
     "delta",
     "budget",

@@ -120,8 +120,6 @@ class JobOptions(TallyOptions):
                 f"{method} is computed from exact counts or parameters: leave --reveal statistic out, or choose "
                 "another --method"
             )
-        if self.start is not None and method not in LABELS:
-            raise InvalidParameter(f"--start has no effect on {method}: it is for {' and '.join(LABELS)}")
         if method not in VOTED and not set(self.learners) <= {"logistic", "whitened"}:
             raise InvalidParameter(
                 f"--learners has no effect on {method}, for which no party votes: leave it out, or choose a method of "
@@ -294,7 +292,7 @@ class Job:
                 joint=self.options.joint,
             )
             noise_share = math.sqrt(plan.noise)
-        elif self.method in LABELS and "start" not in release.chosen:
+        elif self.method in LABELS:
             loss = loss_named(self.options.loss, classes)
             noise: OutputNoise = "gaussian" if self.options.noise == "gaussian" else "spherical-laplace"
             noise_share = RidgeRule.of(public, classes, loss, private=self.options.protect_auxiliary).noise_share(
@@ -381,7 +379,7 @@ class Job:
         None without any, and where the method was fitted to these rows.
         """
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
-        fitted = self.method in (*LABELLED_METHODS, *RECORD_METHODS) or "start" in model.release.chosen
+        fitted = self.method in (*LABELLED_METHODS, *RECORD_METHODS)
         if self.options.public is None or not len(rows) or fitted:
             return None
         data = self.split.dataset

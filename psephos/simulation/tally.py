@@ -47,8 +47,6 @@ from psephos.curator.hamm.rehearsed import (
     public_features,
     rehearsal_of,
 )
-from psephos.curator.hamm.rules import FEWEST_LABELLED
-from psephos.curator.hamm.start import public_start
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
     MechanismName,
@@ -136,13 +134,6 @@ class TallyOptions(SumOptions):
         group="Privacy",
         shown=f"{ROWS_PER_PARTY:,} for each party; with rehearsed {REHEARSED_ROWS}",
     )
-    start: Literal["zero", "public"] | None = option(
-        None,
-        "What the ridge of vote and soft is centred at: zero, as in Hamm's paper, or public, a model of the labelled "
-        "public rows, which the votes then move.",
-        group="Privacy",
-        shown=f"public where {FEWEST_LABELLED} rows of your own table or more are public and labelled",
-    )
     balanced: bool = option(
         False,
         "With rehearsed: count errors of all classes alike, by subtracting the logarithm of the public class shares.",
@@ -189,12 +180,6 @@ class TallyOptions(SumOptions):
         for learner in learners:
             if not isinstance(learner, str):
                 make_learner(learner, classes=2)  # raises InvalidParameter if it is no classifier
-        if self.start == "public" and (self.loss != "logistic" or self.protect_auxiliary or self.bound != "certified"):
-            raise InvalidParameter(
-                "--start public takes the logistic loss, public auxiliary samples and the certified bound: leave it out"
-            )
-        if self.start is not None and self.methods and not set(self.methods) & set(LABELS):
-            raise InvalidParameter(f"--start has an effect only on {' and '.join(LABELS)}: leave it out")
         if self.protect_auxiliary and "whitened" in learners:
             raise InvalidParameter(
                 "whitened learners compute their coordinates from the auxiliary samples, which are private with "
@@ -302,19 +287,9 @@ class TallyOptions(SumOptions):
     def person_column(self) -> str | None:
         return self.record
 
-    def starts_from_public(self, labelled: int) -> bool:
-        """Return whether vote and soft centre the ridge at a model of the public rows.
-
-        `labelled`: the number of labelled public rows of the user's own table.
-        """
-        if self.start is not None:
-            return self.start == "public"
-        usual = self.loss == "logistic" and self.bound == "certified"
-        return usual and not self.protect_auxiliary and labelled >= FEWEST_LABELLED
-
     @property
     def divides_rows(self) -> bool:
-        return self.rehearses or self.start == "public" or bool(self.class_shares)
+        return self.rehearses or bool(self.class_shares)
 
     @property
     def may_rehearse(self) -> bool:
@@ -429,18 +404,15 @@ def _reveal_alpha(run: SumExperiment) -> MethodsAt:
     spec = TallySpec(AuxiliarySet(population.auxiliary, run.salt()), population.classes)
     counts = _count(run, spec) if set(options.offered) & set(COUNTED) else np.empty((0, 0), np.int64)
     average = sum_parameters(run) if "avg" in options.offered else None
-    fitted, start = [name for name in options.offered if name in LABELS], None
-    if fitted and options.starts_from_public(population.split.labelled):
-        start = public_start(population.auxiliary, population.split.public_labels, population.classes)
-        run.evaluation.add_classifier("public", start.w)
-    fits = {name: erm_fit(LABELS[name], counts, population.auxiliary, loss, start) for name in fitted}
+    fitted = [name for name in options.offered if name in LABELS]
+    fits = {name: erm_fit(LABELS[name], counts, population.auxiliary, loss) for name in fitted}
 
     def make(name: str, request: ReleaseRequest) -> Method:
         if average is not None and name == "avg":
             return average_method(average, options.local_lam, request, population.auxiliary)
         if name in OWN:
             return sum_own_data(run, name, request)
-        return spec.method_of(name, counts, request, loss=loss, fit=fits.get(name), start=start, seed=options.seed)
+        return spec.method_of(name, counts, request, loss=loss, fit=fits.get(name), seed=options.seed)
 
     return lambda epsilon: {name: make(name, options.request(epsilon)) for name in options.offered}
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.methods import Method, ReleaseRequest, erm_method, pate_method, statistic_method
 from psephos.curator.hamm.release import Labels
-from psephos.curator.hamm.start import PublicStart
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
 from psephos.parties.party import Voter, VotingParty
@@ -128,7 +127,6 @@ class TallySpec(SumSpec):
         *,
         loss: Loss | None = None,
         fit: Any = None,
-        start: PublicStart | None = None,
         seed: int = 0,
     ) -> Method:
         """Return a method of release on these counts.
@@ -137,14 +135,13 @@ class TallySpec(SumSpec):
             name: vote, soft (Hamm's Algorithms 1 and 2), statistic or pate.
             counts: int64 (N, K), as `counts` returns them.
             request: the privacy asked for.
-            loss: of vote and soft; logistic by default. fit: an `erm_fit` of the same counts, loss and start.
-            start: the public model around which vote and soft centre the ridge; None for zero.
+            loss: of vote and soft; logistic by default. fit: an `erm_fit` of the same counts and loss.
             seed: of pate's queries, which are public.
         """
         auxiliary = self.auxiliary.samples
         if name in LABELS:
             loss = loss_named("logistic", self.classes) if loss is None else loss
-            return erm_method(LABELS[name], counts, auxiliary, loss, request, fit, start)
+            return erm_method(LABELS[name], counts, auxiliary, loss, request, fit)
         if name == "statistic":
             return statistic_method(counts, auxiliary, request)
         return pate_method(counts, auxiliary, request, seed)

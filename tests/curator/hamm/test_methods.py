@@ -17,7 +17,6 @@ from psephos.curator.hamm.methods import ReleaseRequest
 from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import perturb
 from psephos.curator.hamm.signal import noise_energy, signal_of
-from psephos.curator.hamm.start import public_start
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum, release_total
 from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
@@ -250,37 +249,6 @@ def test_a_signal_is_that_of_the_release_and_its_noise(classes: int) -> None:
     scores = np.array([-w, w]) / math.sqrt(2) if classes == 2 else w
     labels = (X @ w > 0).astype(int) if classes == 2 else (X @ w.T).argmax(axis=1)
     assert estimator() == signal_of(scores, X, labels, noise_energy(released.mechanism), falling=False)
-
-
-@pytest.mark.parametrize("mechanism", ["gaussian", "spherical-laplace"])
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("labels", ["majority", "soft"])
-def test_a_release_around_a_public_model_by_hand(labels: Any, classes: int, mechanism: Any) -> None:
-    """Its lambda is the rule's, or the caller's; its noise is that of the bound, and its step is shrunken."""
-    generator, votes = np.random.default_rng(4), counts(classes)
-    X = np.column_stack([generator.normal(size=(40, 3)), np.ones(40)])
-    start = public_start(X, generator.integers(classes, size=40), classes)
-    loss, rho = loss_named("logistic", classes), sensitivity.rho(start.rows)
-    dimension, voters = 4 * (classes - 1), PARTIES if labels == "soft" else 1
-    targets = alpha(votes) if labels == "soft" else one_hot(majority(votes), classes)
-    for lam in (None, 3.0):
-        request = replace(REQUEST, mechanism=mechanism, lam=lam)
-        made = methods.erm_method(labels, votes, X, loss, request, start=start)
-        expected = lam or start.ridge(sensitivity.centred_ridge(1.0, voters, classes, rho), dimension, 2.0)
-        assert made.chosen == {"lam": expected, "start": "public model", "mechanism": mechanism}
-        bound = sensitivity.centred_ridge(expected, voters, classes, rho)
-        fitted = minimise(start.rows, targets, expected, loss, tilt=-expected * start.w, tolerance=1e-7)
-        noise: dict[str, Any] = {"noise": mechanism, "delta": 1e-5}
-        released = perturb(fitted, bound, 2.0, randomness=SimulationRandomness(3, "draw"), **noise)
-        assert (made.sensitivity, made.event) == (
-            released.sensitivity,
-            released.event("vote" if voters == 1 else "soft"),
-        )
-        shrunken = start.shrunken(released.w, noise_energy(released.mechanism).mean)
-        np.testing.assert_array_equal(made.draw(SimulationRandomness(3, "draw")), shrunken)
-        again = minimise(start.rows, targets, lam or 1e-4, loss, tilt=-(lam or 1e-4) * start.w, tolerance=1e-7).w
-        np.testing.assert_array_equal(made.nonprivate(), again)
-        assert made.signal() is None
 
 
 def test_the_student_without_noise_has_all_majorities() -> None:

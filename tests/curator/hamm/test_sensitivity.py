@@ -316,10 +316,6 @@ TABLE = [
     (lambda: s.binary_soft(2, 4, 0.5, "lipschitz"), 1 / 8, "party", "2 rho/(M lambda); Hamm Theorem 3"),
     (lambda: s.multiclass_majority(2, 3, 0.5), ROOT / 4, "party", "min(sqrt(2) rho/lambda, 2 R); Hamm B.2"),
     (lambda: s.multiclass_soft(2, 4, 3, 0.5), ROOT / 16, "party", "min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3"),
-    (lambda: s.centred_ridge(2, 4, 2, 0.5), 1 / 16, "party", "rho/(M lambda), ridge around a public model"),
-    (lambda: s.centred_ridge(2, 2, 3, 0.5), ROOT / 8, "party", "sqrt(2) rho/(M lambda), ridge around a public model"),
-    (lambda: s.centred_ridge(2, 1, 2, 0.5), 1 / 4, "party", "rho/(lambda), ridge around a public model"),
-    (lambda: s.centred_ridge(2, 1, 3, 0.5), ROOT / 4, "party", "sqrt(2) rho/(lambda), ridge around a public model"),
     (lambda: s.average(3, 4), 3 / 2, "party", "2 C/M"),
     (lambda: s.binary_soft_private_auxiliary(2, 4, 8), 15 / 64, BOTH, "(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"),
     (
@@ -380,7 +376,6 @@ def test_rho_defaults_to_1():
         (s.binary_soft(2, 4, 1.0), s.binary_soft(2, 4)),
         (s.multiclass_majority(2, 3, 1.0), s.multiclass_majority(2, 3)),
         (s.multiclass_soft(2, 4, 3, 1.0), s.multiclass_soft(2, 4, 3)),
-        (s.centred_ridge(2, 4, 3, 1.0), s.centred_ridge(2, 4, 3)),
     ):
         assert with_rho == without
 
@@ -391,7 +386,6 @@ ARGUMENTS = {
     s.binary_soft: {"lam": 2, "parties": 4, "rho": 0.5},
     s.multiclass_majority: {"lam": 2, "classes": 3, "rho": 0.5},
     s.multiclass_soft: {"lam": 2, "parties": 4, "classes": 3, "rho": 0.5},
-    s.centred_ridge: {"lam": 2, "parties": 4, "classes": 3, "rho": 0.5},
     s.average: {"projection_radius": 3.0, "parties": 4},
     s.binary_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8},
     s.binary_majority_private_auxiliary: {"lam": 2, "samples": 8},

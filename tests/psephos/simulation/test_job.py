@@ -36,7 +36,6 @@ from psephos.results.card import model_card
 from psephos.simulation import job as job_module
 from psephos.simulation import tally as tally_module
 from psephos.simulation.job import Job, JobOptions
-from psephos.simulation.sums import METHODS
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
 WARDS = ("north", "south", "east")
@@ -364,17 +363,6 @@ def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
         job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,), method="auto"))
         assert (job.method, job.options.methods) == (method, (method,))
         assert job.options.reveal == "statistic"
-
-
-@pytest.mark.parametrize("start", ["zero", "public"])
-def test_a_start_is_for_methods_that_minimise_a_risk_of_labels(start: Any) -> None:
-    for method in (*METHODS, "rehearsed"):
-        chosen = JobOptions(method=method, start=start)  # type: ignore[arg-type]
-        if method in ("vote", "soft"):
-            chosen.check()
-        else:
-            with pytest.raises(InvalidParameter, match=f"--start has no effect on {method}"):
-                chosen.check()
 
 
 def test_what_a_method_reveals() -> None:

@@ -268,30 +268,3 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any
     """`--announced-rows` has no effect on own-data."""
     with pytest.raises(InvalidParameter):
         Job(options(tmp_path, **more))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["soft", "vote"])
-def test_the_weighted_erm_starts_from_labelled_public_rows(method: str, tmp_path: Path) -> None:
-    """At a small epsilon it is near their model; --start zero and --lam are as in the paper."""
-    own: dict[str, Any] = {"method": method, "announced_rows": None, "learners": ("logistic",)}
-    out = tmp_path / "out"
-    out.mkdir()
-    job = Job(options(tmp_path, **own, epsilon=(0.1,)))
-    result = job.run()
-    job.write(result, out)
-    release = result.privacy[method]
-    assert release.chosen["start"] == "public model"
-    assert "around a public model" in release.source
-    assert result.accuracy["public"].nonprivate > 0.7
-    assert result.accuracy[method].private > result.accuracy["public"].nonprivate - 0.03
-    assert "right on" not in (out / "card.md").read_text("utf-8")  # the public rows were used to fit the model
-    for more in ({"start": "zero"}, {"lam": 0.01}, {"labelled": False, "classes": ("ill", "well")}):
-        zero = Job(options(tmp_path, **own, **more)).run()
-        assert "start" not in zero.privacy[method].chosen
-        assert "public" not in zero.accuracy
-    for refused in ({"loss": "huber"}, {"bound": "paper"}, {"protect_auxiliary": True}):
-        with pytest.raises(InvalidParameter, match="start"):
-            Job(options(tmp_path, **own, start="public", **refused))
-    with pytest.raises(InvalidParameter, match="start"):
-        Job(options(tmp_path, method="avg", announced_rows=None, start="public"))

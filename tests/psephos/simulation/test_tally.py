@@ -18,9 +18,7 @@ from psephos.cli.show import show
 from psephos.curator.hamm.methods import erm_fit, statistic_nonprivate
 from psephos.curator.hamm.records import ROWS_PER_PARTY, fit_records, plan_records, release_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
-from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.curator.hamm.signal import noise_energy
-from psephos.curator.hamm.start import public_start
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
@@ -257,32 +255,8 @@ def test_methods_available_in_a_tally() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "labelled", "public"),
-    [
-        ({}, FEWEST_LABELLED, True),
-        ({}, FEWEST_LABELLED - 1, False),
-        ({"start": "public"}, 0, True),
-        ({"start": "zero"}, 10 * FEWEST_LABELLED, False),
-        ({"lam": 0.01}, FEWEST_LABELLED, True),
-        ({"loss": "huber"}, FEWEST_LABELLED, False),
-        ({"bound": "paper"}, FEWEST_LABELLED, False),
-        ({"protect_auxiliary": True}, FEWEST_LABELLED, False),
-    ],
-    ids=str,
-)
-def test_who_starts_from_a_public_model(one: dict, labelled: int, public: bool) -> None:
-    assert replace(SMALL, **one).starts_from_public(labelled) is public
-
-
-@pytest.mark.parametrize(
     ("one", "words"),
     [
-        ({"start": "public", "loss": "huber"}, "--start public takes"),
-        ({"start": "public", "protect_auxiliary": True}, "--start public takes"),
-        ({"start": "public", "bound": "paper"}, "--start public takes"),
-        ({"start": "public", "methods": ("avg", "statistic")}, "has an effect only on"),
-        ({"start": "zero", "methods": ("avg",)}, "has an effect only on"),
-        ({"start": "far"}, "start is one of zero, public"),
         ({"unit": "ward"}, "unit is one of party, record"),
         ({"neighbours": "none"}, "neighbours is one of"),
         ({"neighbours": "add-remove"}, "only with --unit record"),
@@ -310,9 +284,6 @@ def test_options_that_do_not_go_together(one: dict, words: str) -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        {"start": "public", "methods": ("avg", "soft")},
-        {"start": "zero", "loss": "huber"},
-        {"start": "public"},
         {"unit": "record", "neighbours": "add-remove", "announced_rows": 1},
         {**JOINT, "methods": ("rehearsed",), "announced_rows": 9, "balanced": True},
         {"class_shares": ("a=0.5", "b=0.5")},
@@ -346,11 +317,9 @@ def test_properties_of_the_unit_and_of_the_public_rows() -> None:
     )
     assert replace(SMALL, **JOINT, colluders=0).coalition == 0
     assert replace(SMALL, **JOINT, methods=("rehearsed",)).available[-1] == "rehearsed"
-    changes: dict[str, Any] = {"start": "public", "class_shares": ("a=1",), "methods": ("rehearsed",)}
-    assert [replace(SMALL, **{name: value}).divides_rows for name, value in changes.items()] == [True] * 3
-    assert [replace(SMALL, **one).divides_rows for one in ({}, {"start": "zero"}, {"methods": ("soft",)})] == [
-        False
-    ] * 3
+    changes: dict[str, Any] = {"class_shares": ("a=1",), "methods": ("rehearsed",)}
+    assert [replace(SMALL, **{name: value}).divides_rows for name, value in changes.items()] == [True] * 2
+    assert not any(one.divides_rows for one in (SMALL, replace(SMALL, methods=("soft",))))
 
 
 class Planned(Exception):
@@ -432,9 +401,8 @@ def test_a_joint_statistic_is_planned_by_the_options(method: str, source: str) -
     assert terms == {"epsilon": 2.0, "delta": 1e-4, "mechanism": "gaussian", "source": source, "joint": True}
 
 
-@pytest.mark.parametrize("start", ["zero", "public"])
-def test_a_ridge_is_centred_where_the_options_say(start: Any) -> None:
-    """What `vote` and `soft` minimise, and with which public model, loss and seed they are released."""
+def test_the_weighted_erm_is_released_by_the_options() -> None:
+    """What `vote` and `soft` minimise, and with which loss and seed they are released."""
     fitted, asked = list[tuple[Any, ...]](), list[tuple[tuple[Any, ...], dict[str, Any]]]()
 
     def fit(*terms: Any) -> Any:
@@ -445,28 +413,22 @@ def test_a_ridge_is_centred_where_the_options_say(start: Any) -> None:
         asked.append((terms[1:], more))
         return honest(*terms, **more)
 
-    honest, options = TallySpec.method_of, replace(SMALL, methods=("vote", "soft", "pate"), seed=6, start=start)
+    honest, options = TallySpec.method_of, replace(SMALL, methods=("vote", "soft", "pate"), seed=6)
     with replaced([tally_module], "erm_fit", erm_fit, fit), replaced([TallySpec], "method_of", honest, method_of):
         result = simulate_tally(options)
     evaluation = result.evaluation
     assert [terms[0] for terms in fitted] == ["majority", "soft"]
     population = sums.populate(*load_split(options), silent)
-    for _, counts, X, loss, begun in fitted:
+    for _, counts, X, loss in fitted:
         np.testing.assert_array_equal(counts, evaluation.counts)
         np.testing.assert_array_equal(X, population.auxiliary)
         assert loss.name == "logistic"
-        assert (begun is not None) is (start == "public")
     for (name, counts, request), more in asked:
         np.testing.assert_array_equal(counts, evaluation.counts)
         assert request == options.request(5.0)
-        assert (more["loss"].name, more["seed"], more["start"]) == ("logistic", 6, fitted[0][-1])
+        assert (more["loss"].name, more["seed"]) == ("logistic", 6)
         assert (more["fit"] is None) is (name == "pate")
-    if start == "public":
-        begun = public_start(population.auxiliary, population.split.public_labels, 2)
-        np.testing.assert_array_equal(fitted[0][-1].w, begun.w)
-        (public,) = (one.w for one in evaluation.scores if one.method == "public")
-        np.testing.assert_array_equal(public, begun.w)
-    assert ("public" in result.accuracy) is (start == "public")
+    assert "public" not in result.accuracy
 
 
 def test_every_release_has_noise_of_its_own_seed_or_of_none() -> None:

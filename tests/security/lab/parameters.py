@@ -22,7 +22,6 @@ from typing import Any
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
-from numpy.typing import NDArray
 from scipy import stats
 
 from psephos import setup_keys
@@ -32,7 +31,6 @@ from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
 from psephos.curator.evaluation import evaluation_sensitivity
-from psephos.curator.hamm import start
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.records import record_sensitivity
 from psephos.curator.hamm.statistic import plan_statistic
@@ -867,32 +865,21 @@ def grids() -> None:
 
 def solver() -> None:
     """The gradient where the curator's solver stopped, worked out at 200 bits: below 1e-9, as the sensitivity says."""
-    _solved(np.zeros(4), 1e-9)
-
-
-def centred_solver() -> None:
-    """The same with a ridge around a public model of length 5: below 1e-7."""
-    _solved(np.array([3.0, 0.0, -4.0, 0.0]), 1e-7, tolerance=start.CENTRED_TOLERANCE)
-
-
-def _solved(centre: NDArray[np.float64], most: float, **stop: float) -> None:
-    """Assert that the solver's gradient, with a ridge around `centre`, is at most `most`, and is charged for."""
     draw = np.random.default_rng(3)
     X = draw.normal(size=(60, 4))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     soft = draw.uniform(size=60)
     targets = np.column_stack([1 - soft, soft])
-    minimum = minimise(X, targets, 1e-3, Logistic(), tilt=-1e-3 * centre, **stop)
+    minimum = minimise(X, targets, 1e-3, Logistic())
     with gmpy2.context(gmpy2.get_context(), precision=200):
         w = [gmpy2.mpfr(float(v)) for v in minimum.w]
-        gradient = [gmpy2.mpfr(1e-3) * (v - c) for v, c in zip(w, centre.tolist(), strict=True)]
+        gradient = [gmpy2.mpfr(1e-3) * v for v in w]
         for row, share in zip(X.tolist(), soft.tolist(), strict=True):
             margin = sum((gmpy2.mpfr(x) * v for x, v in zip(row, w, strict=True)), gmpy2.mpfr(0))
             slope = (1 / (1 + gmpy2.exp(-margin)) - gmpy2.mpfr(share)) / 60
             gradient = [g + slope * gmpy2.mpfr(x) for g, x in zip(gradient, row, strict=True)]
         norm = gmpy2.sqrt(sum((g * g for g in gradient), gmpy2.mpfr(0)))
-    assert norm <= most
-    assert minimum.tolerance <= most
+    assert norm <= minimum.tolerance <= 1e-9
     assert minimum.inexactness >= float(norm) / 1e-3
 
 
@@ -1195,13 +1182,6 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("length of a record, PSGD", "parties.gradients._ROW_SLACK", "1 + 2^-40, charged for", grids, 2.0**-20),
     Parameter("length of a record, Pathak", f"{_PATHAK}.noise.ROW_SLACK", "1 + 2^-40, charged for", grids, 2.0**-20),
     Parameter(
-        "where the solver stops around a public model",
-        "curator.hamm.start.CENTRED_TOLERANCE",
-        "a gradient of 1e-7, charged for",
-        centred_solver,
-        1e-5,
-    ),
-    Parameter(
         "where the solver stops", "curator.hamm.erm.DEFAULT_TOLERANCE", "a gradient of 1e-9, charged for", solver
     ),
 )
@@ -1281,8 +1261,8 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.encrypted_sum.record_grid.LARGEST_SCORE protocol.encrypted_sum.record_grid._INSIDE "
         "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
         "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
-        "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE curator.hamm.start._INSIDE "
-        "curator.hamm.start._NOISE_SHARE curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
+        "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE "
+        "curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
         "curator.hamm.records._DEVIATIONS "
         "curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
         "curator.hamm.class_shares._EVIDENCE curator.hamm.class_shares._SPREAD "
