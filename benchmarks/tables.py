@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
 from benchmarks.table_rivals import DELTA, LAWS, RIVALS, measure_rivals
@@ -53,7 +52,6 @@ from psephos.data.preprocessing import default_scaler
 from psephos.parties.learners import make_learner
 from psephos.parties.noise import contributors, shares_of
 from psephos.parties.party import labels_of
-from psephos.parties.training import votes
 from psephos.protocol.encrypted_sum.own_data import unit_rows
 from psephos.protocol.randomness import SYSTEM
 from psephos.simulation.job import MIXED_LEARNERS
@@ -82,9 +80,6 @@ SHARES_KNOWN = 0.01
 
 WRONG = 0.05
 """By how much the largest announced share is too small in a second measurement."""
-
-RARE = "1 %"
-"""In the names of tables on which balanced accuracy is measured, too."""
 
 
 def clinics(
@@ -295,13 +290,8 @@ def hint(problem: dict[str, Any], epsilon: float, labelled: int) -> str:
     return "" if suggestion is None else suggestion[0]
 
 
-def balanced_accuracy(problem: dict[str, Any], w: Array) -> float:
-    """Return the mean recall of the classes of a classifier (d,) or (K, d) on the test rows."""
-    return float(balanced_accuracy_score(problem["y_test"], votes(w[None], problem["X_test"])[0]))
-
-
 def rehearsed(
-    problem: dict[str, Any], epsilon: float, *, law: str = "pure", balanced: bool = False, curator: bool = False
+    problem: dict[str, Any], epsilon: float, *, law: str = "pure", curator: bool = False
 ) -> tuple[Callable[[], Array], dict[str, Any]]:
     """Return what draws a release of the rehearsed step, and what its plan says.
 
@@ -320,7 +310,6 @@ def rehearsed(
         rows=problem["size"],
         model=problem["model"],
         mechanism="discrete-laplace" if law == "pure" else "gaussian",
-        balanced=balanced,
         **terms,
     )
     summary = {
@@ -333,7 +322,7 @@ def rehearsed(
         "public by cross-validation": rehearsal.calibration.cross_validated,
     }
     if not rehearsal.asks:
-        return partial(model_classifier, problem["model"], balanced=balanced), summary
+        return partial(model_classifier, problem["model"]), summary
     plan = plan_rehearsed(rehearsal, parties, **terms)
     total, edges = np.zeros(plan.dimension, np.int64), problem["edges"]
     for a, b in pairwise(edges):
@@ -378,7 +367,7 @@ def measure_law(half: str, name: str, seed: int, draws: int, law: str) -> dict[s
 def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...] = METHODS) -> dict[str, Any]:
     """Return the accuracies of one split: of references, and of every draw by epsilon and method."""
     problem = prepare(half, name, seed)
-    line = references(problem, name, seed) | {"cells": {}, "plans": {}, "balanced": {}}
+    line = references(problem, name, seed) | {"cells": {}, "plans": {}}
     if half == "cases":
         mixed = mixed_votes(problem)
     for epsilon in CASE_EPSILONS if half == "cases" else EPSILONS:
@@ -394,10 +383,6 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
             cell[DEFAULT] = [accuracy(problem, default.draw(SYSTEM)) for _ in range(draws)]
             line.setdefault("hints", {})[f"{epsilon:g}"] = [hint(problem, epsilon, count) for count in (0, 60)]
         line["cells"][f"{epsilon:g}"] = cell
-        if RARE in name:
-            draw, _ = rehearsed(problem, epsilon, balanced=True)
-            line["balanced"][f"{epsilon:g}"] = [balanced_accuracy(problem, draw()) for _ in range(draws)]
-    line["balanced"]["public"] = [balanced_accuracy(problem, model_classifier(problem["model"], balanced=True))]
     return line
 
 
@@ -456,7 +441,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     for (table, epsilon), cell in cells.items():
         out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in (*methods, 'pooled'))} |")
     out += ["", *_regrets(cells, methods, methods)]
-    return "\n".join([*out, "", *_harm(lines), *_balanced(lines), *_gaps(cells), *_hints(lines)])
+    return "\n".join([*out, "", *_harm(lines), *_gaps(cells), *_hints(lines)])
 
 
 def _harm(lines: list[dict[str, Any]]) -> list[str]:
@@ -482,17 +467,6 @@ def _harm(lines: list[dict[str, Any]]) -> list[str]:
         f"model's accuracy in the worlds is within {np.median(drift):.3f} (median) of its cross-validated accuracy, at "
         f"most {max(drift):.3f} away"
     )
-    return words
-
-
-def _balanced(lines: list[dict[str, Any]]) -> list[str]:
-    """Return the balanced accuracies of the adjusted public model and release, for tables with rare positives."""
-    words = []
-    for name in dict.fromkeys(line["table"] for line in lines if RARE in line["table"]):
-        own = [line["balanced"] for line in lines if line["table"] == name]
-        at = {key: float(np.mean([np.mean(values[key]) for values in own])) for key in ("public", *own[0])}
-        figures = ", ".join(f"{at[key]:.3f} at epsilon {key}" for key in at if key != "public")
-        words.append(f"* {name}, balanced accuracy with --balanced: public {at['public']:.3f}; rehearsed {figures}")
     return words
 
 

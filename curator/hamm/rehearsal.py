@@ -41,7 +41,6 @@ __all__ = [
     "PublicModel",
     "Rehearsal",
     "StepPlan",
-    "class_shift",
     "fit_public",
     "rehearse",
     "shrink",
@@ -184,12 +183,6 @@ class PublicModel:
         chances = softmax(self.held_out @ contrast_basis(self.classes))
         return -np.log(np.maximum(chances[range(len(self.labels)), self.labels], 1e-9))
 
-    @cached_property
-    def shares(self) -> Array:
-        """Shares of the K classes among the labelled rows of the cross-validation, (K,), half a row added to each."""
-        counts = np.bincount(self.labels, minlength=self.classes) + 0.5
-        return np.asarray(counts / counts.sum())
-
     @property
     def offset(self) -> Array:
         """The scores as a linear function of features with a constant 1 behind them, (d + 1, K - 1)."""
@@ -218,14 +211,6 @@ class PublicModel:
         """Return rows @ directions + constant as a function of features with a constant 1 behind them."""
         slopes = self.axes @ directions / self.spread[:, None]
         return np.vstack([slopes, constant - self.mean @ slopes])
-
-
-def class_shift(shares: Array) -> Array:
-    """Return what subtracts the logarithm of class shares (K,) from the scores, in contrasts, (K - 1,).
-
-    With true class probabilities, the classes of the largest scores then have the largest balanced accuracy.
-    """
-    return np.asarray(contrast_basis(len(shares)) @ -np.log(shares))
 
 
 def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> PublicModel:
@@ -333,8 +318,6 @@ class _World(NamedTuple):
     Attributes:
         rows: float64 (m, n, D). labels: (m, n). offset: public scores, float64 (m, n, K - 1).
         test: float64 (T, D). start: their public scores, (T, K - 1). chances: their true class probabilities, (T, K).
-        balance: what is added to scores before classes are chosen, (K - 1,), and balanced accuracy is then measured;
-            None for accuracy.
     """
 
     rows: Array
@@ -343,19 +326,11 @@ class _World(NamedTuple):
     test: Array
     start: Array
     chances: Array
-    balance: Array | None = None
 
     def accuracy(self, scores: Array) -> float:
-        """Return the expected accuracy, or balanced accuracy, of scores (..., T, K - 1)."""
-        shift = 0.0 if self.balance is None else self.balance
-        chosen = ((scores + shift) @ contrast_basis(self.chances.shape[1])).argmax(axis=-1)
-        weights = self.chances if self.balance is None else self.chances / self._class_weights
-        return float(weights[np.arange(len(self.test)), chosen].mean())
-
-    @property
-    def _class_weights(self) -> Array:
-        """K times the mean probability of each class, (K,), by which errors of all classes count alike."""
-        return np.asarray(np.maximum(self.chances.mean(axis=0), 1e-9) * self.chances.shape[1])
+        """Return the expected accuracy of scores (..., T, K - 1)."""
+        chosen = (scores @ contrast_basis(self.chances.shape[1])).argmax(axis=-1)
+        return float(self.chances[np.arange(len(self.test)), chosen].mean())
 
 
 def _simulated_rows(model: PublicModel, count: int, generator: np.random.Generator) -> Array:
@@ -419,8 +394,6 @@ def _world(
     rows: int,
     skewed: bool,
     generator: np.random.Generator,
-    *,
-    balanced: bool = False,
 ) -> _World:
     """Simulate a world; `truth`: the factors of the public model and of a drawn error."""
     private, basis = parties * rows, contrast_basis(model.classes)
@@ -430,8 +403,7 @@ def _world(
     labels = (chances.cumsum(axis=1) < generator.random((len(X), 1))).sum(axis=1).clip(max=model.classes - 1)
     order = _dealt(labels[:private], parties, rows, model.classes, generator) if skewed else np.arange(private)
     order = order.reshape(parties, rows)
-    balance = class_shift(model.shares) if balanced else None
-    return _World(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:], balance)
+    return _World(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
 
 
 def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.random.Generator) -> NDArray[np.intp]:
@@ -527,7 +499,6 @@ class Rehearsal:
         gain: expected accuracy of the plan above that of the public model, in simulated worlds.
         spread: standard deviation of the gain from world to world.
         public_accuracy: expected accuracy of the public model in the same worlds.
-        balanced: whether accuracies are balanced ones, of scores less the logarithm of the public class shares.
     """
 
     model: PublicModel = field(repr=False)
@@ -540,7 +511,6 @@ class Rehearsal:
     gain: float
     spread: float
     public_accuracy: float
-    balanced: bool = False
 
     @property
     def asks(self) -> bool:
@@ -554,7 +524,6 @@ def rehearse(
     rows: int,
     noises: Sequence[Callable[[int], Noise]],
     *,
-    balanced: bool = False,
     done: Callable[[int], object] = lambda worlds: None,
 ) -> Rehearsal:
     """Choose a plan on simulated worlds; a function of its arguments alone.
@@ -564,7 +533,6 @@ def rehearse(
         parties: M.
         rows: about how many rows a party has, as announced.
         noises: laws among which the rehearsal may choose, each a function of the number of entries of a vector.
-        balanced: compare plans by balanced accuracy, of scores less the logarithm of the public class shares.
         done: called with 1 after each of `WORLDS` worlds.
 
     Raises:
@@ -574,7 +542,7 @@ def rehearse(
         raise InvalidParameter(f"a rehearsal needs parties, rows and a law of noise, not {parties}, {rows}, {noises}")
     generator = np.random.default_rng([parties, rows, *model.digest])
     calibration = calibrate(model, generator)
-    stage = _Stage(model, parties, rows, calibration, generator, done, balanced)
+    stage = _Stage(model, parties, rows, calibration, generator, done)
     plans = [(law, plan) for law in range(len(noises)) for plan in _plans(model)]
     first, norms = stage.play(plans, noises, {}, _WORLDS[0])
     best = sorted(first, key=lambda key: -_prudent(first[key] - stage.public))[:_FINALISTS]
@@ -594,7 +562,6 @@ def rehearse(
         gain=float(gain.mean()),
         spread=float(gain.std()),
         public_accuracy=float(stage.public.mean()),
-        balanced=balanced,
     )
 
 
@@ -630,7 +597,6 @@ class _Stage:
     calibration: Calibration
     generator: np.random.Generator
     done: Callable[[int], object]
-    balanced: bool = False
     public: Array = field(default_factory=lambda: np.zeros(0))
 
     def limit(self, rank: int, power: float) -> float:
@@ -657,7 +623,7 @@ class _Stage:
         for number in range(worlds):
             truth = self.calibration[:2] if number // 2 % 2 == 0 else self.calibration.widest
             skewed = number % 2 == 1
-            world = _world(self.model, truth, parties, rows, skewed, self.generator, balanced=self.balanced)
+            world = _world(self.model, truth, parties, rows, skewed, self.generator)
             public.append(world.accuracy(world.start))
             for (rank, power, ridge), groups in shared.items():
                 limit = self.limit(rank, power)

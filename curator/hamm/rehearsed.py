@@ -24,7 +24,6 @@ from psephos.curator.hamm.rehearsal import (
     Noise,
     PublicModel,
     Rehearsal,
-    class_shift,
     fit_public,
     rehearse,
     shrink,
@@ -75,8 +74,6 @@ class RehearsedPlan:
         delta: delta of discrete Gaussian noise, else 0.
         mechanism: the noise, in lattice units; None releases without noise, for comparison.
         inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
-        shares: public shares of the classes whose logarithms are subtracted from the scores, for balanced accuracy; ()
-            where they are not.
     """
 
     grid: LocalStepGrid
@@ -88,7 +85,6 @@ class RehearsedPlan:
     delta: float
     mechanism: DiscreteLaplace | DiscreteGaussian | None
     inflation: float
-    shares: tuple[float, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -152,7 +148,6 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     mechanism: MechanismName = "discrete-laplace",
     contributors: int | None = None,
     model: PublicModel | None = None,
-    balanced: bool = False,
     done: Callable[[int], object] = lambda worlds: None,
 ) -> Rehearsal:
     """Rehearse the step that parties could add to a public model, from public quantities.
@@ -169,7 +164,6 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         mechanism: "discrete-laplace", or "gaussian": discrete Gaussian or Laplace noise, as the rehearsal chooses.
         contributors: number of parties whose shares make up the noise; by default all.
         model: the public model of these rows, where it is known already.
-        balanced: as in `rehearse`.
         done: called with 1 after each of `WORLDS` simulated worlds.
 
     Raises:
@@ -191,7 +185,7 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         return known[norm, entries]
 
     model = model or fit_public(public_features(X), labels, classes)
-    return rehearse(model, parties, rows, [partial(noise, norm) for norm in norms], balanced=balanced, done=done)
+    return rehearse(model, parties, rows, [partial(noise, norm) for norm in norms], done=done)
 
 
 def plan_rehearsed(
@@ -220,9 +214,8 @@ def plan_rehearsed(
         rehearsal.noise.norm,
     )
     scale = rehearsal.unit * chosen.length
-    shares = tuple(model.shares.tolist()) if rehearsal.balanced else ()
     terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "contributors": contributors}
-    return plan_of_grid(grid, scale, parties, shares=shares, **terms)
+    return plan_of_grid(grid, scale, parties, **terms)
 
 
 def plan_of_grid(
@@ -233,7 +226,6 @@ def plan_of_grid(
     epsilon: float,
     delta: float = 1e-6,
     contributors: int | None = None,
-    shares: tuple[float, ...] = (),
 ) -> RehearsedPlan:
     """Plan a step of which everything but the noise is fixed.
 
@@ -244,13 +236,10 @@ def plan_of_grid(
         epsilon: privacy parameter.
         delta: for discrete Gaussian noise only.
         contributors: number of parties whose shares make up the noise; by default all.
-        shares: as in `RehearsedPlan`.
 
     Raises:
-        InvalidParameter: the scale, epsilon, delta or a share is out of range.
+        InvalidParameter: the scale, epsilon or delta is out of range.
     """
-    if shares and (len(shares) != grid.classes or not all(0 < share < 1 for share in shares)):
-        raise InvalidParameter(f"there is a share between 0 and 1 for each of {grid.classes} classes, not {shares}")
     if not 0 < scale < math.inf:
         raise InvalidParameter(f"the scale of a step is a positive number, not {scale}")
     l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
@@ -264,7 +253,6 @@ def plan_of_grid(
         delta=0.0 if grid.norm == "l1" else delta,
         mechanism=_mechanism(grid.norm, grid.length, epsilon, delta),
         inflation=noise_inflation(parties, contributors),
-        shares=shares,
     )
 
 
@@ -307,20 +295,14 @@ def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = N
     mean = FIXED_POINT.mean(total, counted).reshape(grid.classes - 1, grid.rank)
     deviation = math.sqrt(plan.variance * counted / plan.parties) / counted
     step = shrink(mean, deviation) * plan.scale
-    return _classifier(grid.offset + grid.transform @ step.T, grid.classes, plan.shares)
+    return _classifier(grid.offset + grid.transform @ step.T, grid.classes)
 
 
-def model_classifier(model: PublicModel, *, balanced: bool = False) -> Array:
-    """Return the public model as a classifier of scaled rows, float64 (d,) for two classes, (K, d) for more.
-
-    `balanced`: subtract the logarithm of the public class shares from its scores.
-    """
-    return _classifier(model.offset, model.classes, tuple(model.shares.tolist()) if balanced else ())
+def model_classifier(model: PublicModel) -> Array:
+    """Return the public model as a classifier of scaled rows, float64 (d,) for two classes, (K, d) for more."""
+    return _classifier(model.offset, model.classes)
 
 
-def _classifier(scores: Array, classes: int, shares: tuple[float, ...]) -> Array:
-    """Return scores (d, K - 1) less the logarithm of class shares as a classifier, (d,) or (K, d)."""
-    if shares:
-        scores = scores.copy()
-        scores[-1] += class_shift(np.array(shares))  # the last feature is the constant
+def _classifier(scores: Array, classes: int) -> Array:
+    """Return scores (d, K - 1) as a classifier, (d,) or (K, d)."""
     return scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T

@@ -44,7 +44,6 @@ OPTIONS = (
     "neighbours",
     "record",
     "announced_rows",
-    "balanced",
     "class_shares",
     "epsilon",
     "delta",

@@ -138,7 +138,6 @@ class JobOptions(TallyOptions):
             "sizes": self.sizes != "equal",
             "auxiliary": self.auxiliary is not None,
             "journal": self.journal is not None,
-            "balanced": self.balanced,
             "class-shares": bool(self.class_shares),
         }
         for name, chosen in without_effect.items():
@@ -196,11 +195,10 @@ class JobOptions(TallyOptions):
             rehearsed = replace(self, method="rehearsed")
             rehearsed.check()
             return rehearsed
-        if self.announced_rows is not None or self.balanced:
-            name = "--balanced" if self.balanced else "--announced-rows"
+        if self.announced_rows is not None:
             raise InvalidParameter(
-                f"{name} has no effect where auto chooses {self.chosen_method}: it rehearses a step for linear "
-                f"classifiers and {FEWEST_LABELLED} labelled public rows or more, with noise from the parties"
+                f"--announced-rows has no effect where auto chooses {self.chosen_method}: it rehearses a step for "
+                f"linear classifiers and {FEWEST_LABELLED} labelled public rows or more, with noise from the parties"
             )
         return self
 

@@ -134,11 +134,6 @@ class TallyOptions(SumOptions):
         group="Privacy",
         shown=f"{ROWS_PER_PARTY:,} for each party; with rehearsed {REHEARSED_ROWS}",
     )
-    balanced: bool = option(
-        False,
-        "With rehearsed: count errors of all classes alike, by subtracting the logarithm of the public class shares.",
-        group="Privacy",
-    )
     class_shares: tuple[str, ...] = option(
         (),
         "The share of every class among all rows, as NAME=SHARE, from a public source and counted on nobody's private "
@@ -224,8 +219,6 @@ class TallyOptions(SumOptions):
             raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
         elif self.announced_rows is not None and not (self.may_rehearse or self.sums_rows):
             raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
-        if self.balanced and not self.may_rehearse:
-            raise InvalidParameter("--balanced has an effect only with --method rehearsed")
         if self.class_shares and (self.sums_rows or self.rehearses):
             raise InvalidParameter(
                 "--class-shares has no effect where public rows have labels, which show the shares: leave it out with "
@@ -430,8 +423,7 @@ def _reveal_statistic(run: SumExperiment) -> MethodsAt:
         population = run.population
         rows = public_features(population.auxiliary)
         model = fit_public(rows, population.split.public_labels, population.classes)
-        assert isinstance(run.options, TallyOptions)
-        run.evaluation.add_classifier("public", model_classifier(model, balanced=run.options.balanced))
+        run.evaluation.add_classifier("public", model_classifier(model))
         special |= dict.fromkeys(LABELLED_METHODS, partial(_rehearsed_method, model))
     make = {name: special.get(name, _joint_method) for name in run.options.offered}
     return lambda epsilon: {name: method(run, name, epsilon) for name, method in make.items()}
@@ -511,7 +503,6 @@ def _rehearsed_method(model: PublicModel, run: SumExperiment, name: str, epsilon
         rows=announced,
         mechanism=options.noise,
         model=model,
-        balanced=options.balanced,
         done=counted(run.progress, "rehearse", WORLDS),
         **terms,
     )
@@ -519,17 +510,14 @@ def _rehearsed_method(model: PublicModel, run: SumExperiment, name: str, epsilon
         "public accuracy": rehearsal.calibration.cross_validated,
         "expected gain": rehearsal.gain,
     }
-    if options.balanced:
-        expected["balanced"] = True
     if not rehearsal.asks:
-        measured = "balanced accuracy" if options.balanced else "accuracy"
         run.remarks.append(
             f"{name} at epsilon {epsilon:g}: the parties were asked nothing. In simulated "
-            f"worlds a step of {parties} parties changes the {measured} of the public rows' model "
+            f"worlds a step of {parties} parties changes the accuracy of the public rows' model "
             f"({rehearsal.calibration.cross_validated:.1%} by cross-validation) by {rehearsal.gain:+.2%} (standard "
             f"deviation {rehearsal.spread:.2%}); that model is released. More parties or a larger epsilon would help."
         )
-        return public_method(model_classifier(model, balanced=options.balanced), expected)
+        return public_method(model_classifier(model), expected)
     plan = plan_rehearsed(rehearsal, parties, **terms)
     spec = RehearsedSpec.from_plan(plan, **agreed)
     rows, releases = population.rows(), itertools.count()

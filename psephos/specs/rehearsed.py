@@ -49,7 +49,6 @@ class RehearsedSpec(SumSpec):
         "norm": str,
         "rows": int,
         "labelled": int,
-        "shares": "",
         "colluders": COLLUDERS,
         "dropouts": 0,
     }
@@ -92,7 +91,6 @@ class RehearsedSpec(SumSpec):
             epsilon=study.epsilon,
             delta=delta,
             contributors=known,
-            shares=_class_shares(terms.value("shares")),
         )
         return cls.from_plan(plan, **agreed)
 
@@ -139,11 +137,3 @@ class RehearsedSpec(SumSpec):
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         return self.fitted(result), self.cost(result.ballots)
-
-
-def _class_shares(text: str) -> tuple[float, ...]:
-    """Return the class shares of a study, numbers with blanks between them; raises StudyError for other text."""
-    try:
-        return tuple(map(float, text.split()))
-    except ValueError:
-        raise StudyError(f"the shares of the study are no numbers: {text[:100]!r}") from None

@@ -92,12 +92,6 @@ class NewOptions(Options):
         "With --protocol evaluation: the model file to evaluate, whose public rows were those of --public.",
         group="Protocol",
     )
-    balanced: bool = option(
-        False,
-        "With --protocol rehearsed: count errors of all classes alike, by subtracting the logarithm of the public "
-        "class shares.",
-        group="Protocol",
-    )
     epsilon: float = option(1.0, "The epsilon that the release costs every party.", group="Privacy")
     delta: float = option(
         0.0,
@@ -266,8 +260,6 @@ def _check_options(options: NewOptions) -> None:
         raise InvalidParameter("--protocol regression predicts a number, which has no classes: leave --classes out")
     if options.classes:
         check_classes(options.classes)
-    if options.balanced and options.protocol != "rehearsed":
-        raise InvalidParameter("--balanced is for --protocol rehearsed: leave it out")
     joint = SPECS[options.protocol].joint
     if not joint and not options.curator_noise:
         raise InvalidParameter(
@@ -319,7 +311,6 @@ def _derived_parameters(
             rows=given.get("rows", parties * REHEARSED_ROWS),
             colluders=_colluders(options, given),
             dropouts=given.get("dropouts", 0),
-            balanced=options.balanced,
             progress=progress,
         )
     if options.protocol == "record":

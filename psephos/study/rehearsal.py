@@ -40,7 +40,6 @@ def rehearsed_parameters(  # wide: what a plan depends on
     rows: int,
     colluders: int,
     dropouts: int,
-    balanced: bool,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Return the parameters of a study's step, which a rehearsal on its public rows chooses.
@@ -52,7 +51,6 @@ def rehearsed_parameters(  # wide: what a plan depends on
         epsilon, delta: of the study; a positive delta lets the rehearsal choose Gaussian noise.
         rows: about how many rows all parties have together, as announced.
         colluders, dropouts: that the noise is sized for.
-        balanced: choose the plan for balanced accuracy, and subtract the logarithm of the public class shares.
         progress: called for every simulated world.
 
     Raises:
@@ -69,7 +67,6 @@ def rehearsed_parameters(  # wide: what a plan depends on
         parties,
         rows=max(1, rows // parties),
         mechanism="gaussian" if delta else "discrete-laplace",
-        balanced=balanced,
         done=counted(progress, "rehearse", WORLDS),
         **terms,
     )
@@ -83,8 +80,7 @@ def rehearsed_parameters(  # wide: what a plan depends on
         )
     plan = plan_rehearsed(rehearsal, parties, **terms)
     grid = plan.grid
-    shares = {"shares": " ".join(f"{share:.6g}" for share in plan.shares)} if balanced else {}
-    return shares | {
+    return {
         "coordinates": encode_coordinates(grid.transform),
         "offset": encode_coordinates(grid.offset),
         "ridge": 0.0 if math.isinf(grid.ridge) else grid.ridge,
@@ -114,7 +110,6 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
         rows=int(study.parameters["rows"]),
         colluders=coalition_of(study) or 0,
         dropouts=int(study.parameters.get("dropouts", 0)),
-        balanced=bool(study.parameters.get("shares")),
     )
     return ", ".join(name for name, value in recomputed.items() if not agrees(study.parameters, name, value))
 

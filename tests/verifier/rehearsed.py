@@ -32,14 +32,11 @@ class Rehearsed:
         self.transform, self.offset = matrix(self.study, "coordinates"), matrix(self.study, "offset")
         self.ridge = float(given["ridge"]) or math.inf
         self.limit, self.radius, self.scale = (float(given[name]) for name in ("limit", "radius", "scale"))
-        self.shares = [float(word) for word in given.get("shares", "").split()]
         require(self.norm in ("l1", "l2"), "the norm is unknown")
         require(self.norm == "l1" or self.study.delta > 0, "Gaussian noise needs a delta")
         require(self.offset.shape[1] == self.classes - 1, "the offset is of another number of classes")
         require(self.ridge > 0 and 0 < self.limit < math.inf, "the ridge or the limit is out of range")
         require(0 <= self.radius < math.inf and 0 < self.scale < math.inf, "the radius or the scale is out of range")
-        right = not self.shares or (len(self.shares) == self.classes and all(0 < share < 1 for share in self.shares))
-        require(right, "the shares are others")
 
     @property
     def rank(self) -> int:
@@ -96,7 +93,5 @@ class Rehearsed:
                 mean[:, start:end] = part * max(0.0, 1 - expected * part.size / energy)
         scores = self.offset + self.transform @ (mean * self.scale).T
         basis = helmert(self.classes)
-        if self.shares:
-            scores[-1] += basis @ -np.log(np.array(self.shares))
         weights: Array = scores[:, 0] if self.classes == 2 else basis.T @ scores.T
         return weights

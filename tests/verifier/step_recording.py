@@ -82,14 +82,14 @@ def regression_fields(path: Path, delta: float, unit: Any, **changed: Any) -> di
 
 
 @cache
-def _rehearsed(path: Path, classes: int, delta: float, balanced: bool) -> dict[str, Any]:
+def _rehearsed(path: Path, classes: int, delta: float) -> dict[str, Any]:
     """What a rehearsal on the public file chooses."""
     terms: dict[str, Any] = {"epsilon": 30.0, "delta": delta, "rows": 200, "colluders": 1, "dropouts": 1}
     names = CLASSES[:classes]
-    return rehearsed_parameters(PublicSamples.read(path, "class"), names, PARTIES, balanced=balanced, **terms)
+    return rehearsed_parameters(PublicSamples.read(path, "class"), names, PARTIES, **terms)
 
 
-def rehearsed_fields(path: Path, classes: int, *, delta: float = 0.0, balanced: bool = False) -> dict[str, Any]:
+def rehearsed_fields(path: Path, classes: int, *, delta: float = 0.0) -> dict[str, Any]:
     """The terms of a rehearsed study of a public file."""
     return {
         "protocol": "rehearsed",
@@ -97,7 +97,7 @@ def rehearsed_fields(path: Path, classes: int, *, delta: float = 0.0, balanced: 
         "epsilon": 30.0,
         "delta": delta,
         "classes": CLASSES[:classes],
-        "parameters": _rehearsed(path, classes, delta, balanced) | {"dropouts": 1},
+        "parameters": _rehearsed(path, classes, delta) | {"dropouts": 1},
         "minimum_ballots": PARTIES - 1,
     }
 
@@ -180,7 +180,6 @@ REHEARSED: dict[str, dict[str, Any]] = {
     "rehearsed": {"classes": 3},
     "rehearsed, two classes": {"classes": 2},
     "rehearsed, gaussian": {"classes": 3, "delta": 1e-6},
-    "rehearsed, balanced": {"classes": 3, "balanced": True},
 }
 """Terms of studies of the public file of `labelled_file`, by a name: arguments of `rehearsed_fields`."""
 

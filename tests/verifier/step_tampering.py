@@ -367,8 +367,6 @@ OF_REHEARSED: dict[str, tuple[str, Tampering]] = {
     "a step of another length": ("rehearsed", other(scale=1.0)),
     "a step of the mean of more ballots": ("rehearsed, absent", forged(_more_ballots)),
     "a step of the other sign": ("rehearsed", forged(_backwards)),
-    "no class shares": ("rehearsed, balanced", other(shares="")),
-    "other class shares": ("rehearsed, balanced", other(shares="0.3 0.3 0.4")),
     "the last class": ("rehearsed", _moved(2, 1)),
     "the last class, gaussian": ("rehearsed, gaussian", _moved(2, 0)),
     "the classes change places": ("rehearsed", agreed(lambda w: w[::-1])),

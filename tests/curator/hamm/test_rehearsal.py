@@ -360,63 +360,6 @@ def test_progress_is_reported_once_a_world() -> None:
     assert sum(worlds) == len(worlds) > 10
 
 
-def rare(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Rows with 2 % of the second class, whose scores are logits of their classes."""
-    generator = np.random.default_rng(seed)
-    X = generator.normal(size=(count, 6))
-    score = 1.5 * X[:, 0] - 1.2 * X[:, 1] - 6.2
-    return np.column_stack([X, np.ones(count)]), (generator.random(count) < 1 / (1 + np.exp(-score))).astype(np.int64)
-
-
-def recalls(w: NDArray[np.float64], X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
-    """Mean recall of the two classes."""
-    right = (X @ w > 0) == (y > 0)
-    return float((right[y == 0].mean() + right[y == 1].mean()) / 2)
-
-
-@pytest.mark.slow
-def test_subtracted_class_shares_give_balanced_accuracy() -> None:
-    """Of rare positives; without the adjustment the release is no worse than the most frequent class."""
-    (X, y), (T, labels) = rare(400, 0), rare(40_000, 1)
-    usual = rehearsal_of(X, y, 2, 100, rows=50, epsilon=10.0)
-    balanced = rehearsal_of(X, y, 2, 100, rows=50, epsilon=10.0, balanced=True)
-    model = usual.model
-    assert float(((T @ model_classifier(model) > 0) == labels).mean()) > (labels == 0).mean() - 0.005
-    plain, adjusted = model_classifier(model), model_classifier(model, balanced=True)
-    assert recalls(adjusted, T, labels) > recalls(plain, T, labels) + 0.1
-    assert not usual.balanced
-    assert balanced.public_accuracy < usual.public_accuracy  # the mean recall of the classes
-    step = plan_rehearsed(balanced, 100, epsilon=10.0)
-    assert step.shares == tuple(model.shares)
-    assert np.allclose(fit_rehearsed(step, [0] * step.dimension), adjusted)
-    total, (own, answers) = np.zeros(step.dimension, np.int64), rare(5000, 2)
-    for number in range(100):
-        rows = slice(50 * number, 50 * number + 50)
-        total += np.array(step.grid.contribution(own[rows], answers[rows]))
-    generator, unit = np.random.default_rng(3), 100 * 2**24
-    reached = []
-    for _ in range(20):
-        noise = np.rint(balanced.noise.draw(total.shape, generator) * unit).astype(np.int64)
-        reached.append(recalls(fit_rehearsed(step, (total + noise).tolist()), T, labels))
-    assert np.mean(reached) > recalls(adjusted, T, labels) - 0.002
-
-
-def test_balanced_accuracy_moves_the_constant_alone() -> None:
-    """By the logarithm of the ratio of the public shares of the classes, in units of the contrast of two classes."""
-    X, y = rare(400, 0)
-    model = fit_public(X[:, :-1], y, 2)
-    moved = model_classifier(model, balanced=True) - model_classifier(model)
-    assert moved[:-1].tolist() == [0.0] * 6
-    assert moved[-1] == pytest.approx(math.log(model.shares[0] / model.shares[1]) / math.sqrt(2))
-
-
-def test_class_shares_must_be_shares() -> None:
-    grid = plan().grid
-    for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (1.0, 0.5), (0.2, 0.3, 0.5)):
-        with pytest.raises(InvalidParameter):
-            plan_of_grid(grid, 1.0, 10, epsilon=1.0, shares=shares)
-
-
 # -- by their definitions
 
 
@@ -511,38 +454,27 @@ def test_the_ridge_of_the_public_model_has_the_least_held_out_loss(classes: int,
 
 
 def test_accuracies_of_a_world_by_hand() -> None:
-    """The mean chance of the chosen class; balanced, the mean over the classes of their expected recalls."""
+    """The mean chance of the chosen class."""
     generator = np.random.default_rng(8)
     chances, scores = generator.dirichlet([2.0, 1.0, 0.5], size=30), generator.normal(size=(2, 30, 2))
     chances[:, 2] = 0.0
     chances /= chances.sum(axis=1, keepdims=True)
     empty = np.zeros(0)
     world = rehearsal_module._World(empty, np.zeros(0, np.int64), empty, np.zeros((30, 1)), empty, chances)
-    shift = np.array([0.7, -0.4])
-    plain, balanced = [], []
+    plain = []
     for one in scores:
         chosen = (one @ contrast_basis(3)).argmax(axis=1)
         plain.append(np.mean([chances[t, k] for t, k in enumerate(chosen)]))
-        chosen = ((one + shift) @ contrast_basis(3)).argmax(axis=1)
-        balanced.append(np.mean([chances[chosen == k, k].sum() / max(chances[:, k].sum(), 1e-9) for k in range(3)]))
     assert world.accuracy(scores) == pytest.approx(np.mean(plain))
-    assert world._replace(balance=shift).accuracy(scores) == pytest.approx(np.mean(balanced))
     assert world.accuracy(scores[0]) == pytest.approx(plain[0])
 
 
-def test_balanced_worlds_have_the_shift_of_the_public_shares() -> None:
-    model = fit_public(table(4, 150, 10, 1.5)[0][:, :-1], table(4, 150, 10, 1.5)[1], 4)
-    shares = (np.bincount(model.labels, minlength=4) + 0.5) / (150 + 2)
-    np.testing.assert_allclose(model.shares, shares)
-    made = [
-        rehearsal_module._world(model, (1.0, 0.5), 3, 4, True, np.random.default_rng(1), balanced=balanced)
-        for balanced in (False, True)
-    ]
-    assert made[0].balance is None
-    assert made[1].balance == pytest.approx(contrast_basis(4) @ -np.log(shares))
-    assert np.array_equal(made[0].rows, made[1].rows)
-    assert made[0].labels.shape == (3, 4)
-    np.testing.assert_allclose(made[0].offset, model.scores(made[0].rows))
+def test_a_world_deals_rows_with_their_public_scores() -> None:
+    X, y = table(4, 150, 10, 1.5)
+    model = fit_public(X[:, :-1], y, 4)
+    world = rehearsal_module._world(model, (1.0, 0.5), 3, 4, True, np.random.default_rng(1))
+    assert world.labels.shape == (3, 4)
+    np.testing.assert_allclose(world.offset, model.scores(world.rows))
 
 
 @pytest.mark.parametrize(
@@ -569,22 +501,19 @@ def test_simulated_parties_are_at_most_50_and_have_5000_rows(
         def accuracy(self, scores: Array) -> float:
             return 0.25
 
-    def world(model: Any, truth: Any, parties: int, rows: int, skewed: bool, generator: Any, *, balanced: bool) -> Any:
-        worlds.append((truth, parties, rows, skewed, balanced))
+    def world(model: Any, truth: Any, parties: int, rows: int, skewed: bool, generator: Any) -> Any:
+        worlds.append((truth, parties, rows, skewed))
         return Stopped(np.zeros(0))
 
     monkeypatch.setattr(rehearsal_module, "_world", world)
     counted = list[int]()
     calibration = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
-    stage = rehearsal_module._Stage(
-        two_classes(), *announced, calibration, np.random.default_rng(1), counted.append, True
-    )
+    stage = rehearsal_module._Stage(two_classes(), *announced, calibration, np.random.default_rng(1), counted.append)
     assert stage.play([], [], {}, 5) == ({}, {})
     usual, widest = (1.4, 0.5), (0.7, 3.0)
     assert [each[0] for each in worlds] == [usual, usual, widest, widest, usual]
     assert {each[1:3] for each in worlds} == {simulated}
     assert [each[3] for each in worlds] == [False, True, False, True, False]
-    assert all(each[4] for each in worlds)
     assert (counted, stage.public.tolist()) == ([1] * 5, [0.25] * 5)
 
 
@@ -609,8 +538,8 @@ def test_a_rehearsal_says_what_it_chose(quantile: float, monkeypatch: pytest.Mon
         sizes.append(entries)
         return Noise("l2", 0.01 * entries)
 
-    made = rehearse(model, 20, 5, [law], balanced=True)
-    assert (made.plan.rank, made.plan.quantile, made.plan.length, made.balanced) == (2, quantile, 1.0, True)
+    made = rehearse(model, 20, 5, [law])
+    assert (made.plan.rank, made.plan.quantile, made.plan.length) == (2, quantile, 1.0)
     assert made.noise == Noise("l2", 0.09)
     assert set(sizes) == {9}
     assert made.radius == (made.unit if quantile else 0.0)
@@ -646,12 +575,11 @@ def test_a_rehearsal_gets_its_terms_and_the_noise_of_the_plan(mechanism: Any, mo
     X, y = table(2, 60, 8, 1.0)
     terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
     done, model = [].append, two_classes()
-    rehearsal_of(X, y, 2, 100, rows=40, mechanism=mechanism, balanced=True, done=done, model=model, **terms)
+    rehearsal_of(X, y, 2, 100, rows=40, mechanism=mechanism, done=done, model=model, **terms)
     rehearsal_of(X, y, 2, 100, rows=40, epsilon=2.0, delta=1e-4, mechanism=mechanism)
-    (args, given), (other, plain) = calls
+    (args, given), (other, _) = calls
     assert args[:3] == (model, 100, 40)
-    assert given == {"balanced": True, "done": done}
-    assert not plain["balanced"]
+    assert given == {"done": done}
     assert other[0].digest == fit_public(X[:, :-1], y, 2).digest
     for noises, contributors in ((args[3], 80), (other[3], 100)):
         norms = [noise(12).norm for noise in noises]
@@ -670,19 +598,17 @@ def test_a_planned_step_is_the_rehearsed_one(norm: Any) -> None:
     model, plan = two_classes(), rehearsal_module.StepPlan(3, 0.5, 0.1, 0.9, 4.0)
     widest = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
     terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
-    for balanced in (False, True):
-        made = Rehearsal(model, widest, plan, Noise(norm, 0.1), 2.5, 0.7, 0.3, 0.1, 0.01, 0.8, balanced)
-        step = plan_rehearsed(made, 100, **terms)
-        assert np.array_equal(step.grid.transform, model.transform(3, 0.5))
-        assert np.array_equal(step.grid.offset, model.offset)
-        grid = step.grid
-        assert (grid.classes, grid.ridge, grid.limit, grid.radius, grid.norm) == (2, 0.1, 2.5, 0.7, norm)
-        assert step.scale == pytest.approx(1.2)
-        assert step.shares == (tuple(model.shares) if balanced else ())
-        assert (step.l1.value, step.l2.value) == tuple(rounded_up(each.value) for each in grid_sensitivity(grid))
-        again = plan_of_grid(grid, 1.2, 100, **terms)
-        assert (step.mechanism, step.inflation, step.delta) == (again.mechanism, 1.25, again.delta)
-        assert (step.parties, step.epsilon) == (100, 2.0)
+    made = Rehearsal(model, widest, plan, Noise(norm, 0.1), 2.5, 0.7, 0.3, 0.1, 0.01, 0.8)
+    step = plan_rehearsed(made, 100, **terms)
+    assert np.array_equal(step.grid.transform, model.transform(3, 0.5))
+    assert np.array_equal(step.grid.offset, model.offset)
+    grid = step.grid
+    assert (grid.classes, grid.ridge, grid.limit, grid.radius, grid.norm) == (2, 0.1, 2.5, 0.7, norm)
+    assert step.scale == pytest.approx(1.2)
+    assert (step.l1.value, step.l2.value) == tuple(rounded_up(each.value) for each in grid_sensitivity(grid))
+    again = plan_of_grid(grid, 1.2, 100, **terms)
+    assert (step.mechanism, step.inflation, step.delta) == (again.mechanism, 1.25, again.delta)
+    assert (step.parties, step.epsilon) == (100, 2.0)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -286,7 +286,6 @@ def test_damaged_models_are_refused(released: Released, tmp_path: Path, change: 
         {"unit": "party", "record": "c"},
         {"unit": "party", "reveal": "alpha"},
         {"unit": "party", "noise_from": "holders"},
-        {"balanced": True},
         {"data": None, "label": None, "party": None, "public": None},
         {"classes": ("a", "b")},
         {"learners": ("tree",)},
@@ -309,7 +308,6 @@ def test_options_without_effect_are_refused(table: Path, change: dict[str, Any])
         ("sizes", "dirichlet"),
         ("auxiliary", 5),
         ("journal", "there"),
-        ("balanced", True),
         ("class_shares", ("a=0.5", "b=0.5")),
     ],
 )

@@ -225,28 +225,6 @@ def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) ->
         TallyOptions(**table, **keys, methods=("rehearsed",)).check()  # the curator adds the noise
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 10.0])
-def test_balanced_scores_are_less_the_public_class_shares(epsilon: float, tmp_path: Path) -> None:
-    job = Job(options(tmp_path, epsilon=(epsilon,), balanced=True))
-    result = job.run()
-    assert result.asked == (epsilon > 1)
-    assert result.privacy["rehearsed"].chosen["balanced"] is True
-    X, y = job.split.dataset.X_train[job.split.auxiliary], job.split.dataset.y_train[job.split.auxiliary]
-    model = fit_public(public_features(result.evaluation.scaler.transform(X)), y, 2)
-    balanced = model_classifier(model, balanced=True)
-    assert not np.allclose(balanced, model_classifier(model))
-    (public,) = (one.w for one in result.evaluation.scores if one.method == "public")
-    assert np.allclose(public, balanced)
-    assert result.asked or np.allclose(result.weights["rehearsed"], balanced)
-    assert result.asked or any("the balanced accuracy" in text for text in result.remarks)
-    with pytest.raises(InvalidParameter, match="balanced"):
-        Job(
-            options(
-                tmp_path, labelled=False, classes=("ill", "well"), method="auto", announced_rows=None, balanced=True
-            )
-        )
-
-
 def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError):
         Job(options(tmp_path, labelled=False)).run()
@@ -261,7 +239,6 @@ def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
         {"announced_rows": 0},
         {"mechanism": "spherical-laplace"},
         {"method": "own-data"},
-        {"method": "own-data", "announced_rows": None, "balanced": True},
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:

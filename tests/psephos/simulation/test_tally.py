@@ -263,7 +263,6 @@ def test_methods_available_in_a_tally() -> None:
         ({"record": "patient"}, "only with --unit record"),
         ({"announced_rows": 5}, "--announced-rows has an effect only"),
         ({"announced_rows": 0, "unit": "record"}, "--announced-rows is at least 1"),
-        ({"balanced": True}, "--balanced has an effect only"),
         ({"unit": "record", "reveal": "alpha"}, "leave --reveal out"),
         ({"unit": "record", "record": "patient"}, "--record names a column"),
         ({"unit": "record", "methods": ("vote",)}, "vote classifies"),
@@ -285,7 +284,7 @@ def test_options_that_do_not_go_together(one: dict, words: str) -> None:
     "one",
     [
         {"unit": "record", "neighbours": "add-remove", "announced_rows": 1},
-        {**JOINT, "methods": ("rehearsed",), "announced_rows": 9, "balanced": True},
+        {**JOINT, "methods": ("rehearsed",), "announced_rows": 9},
         {"class_shares": ("a=0.5", "b=0.5")},
         {**JOINT, "methods": ("own-data",), "noise_from": "holders"},
     ],
@@ -364,7 +363,7 @@ def test_a_record_step_is_planned_by_the_options(change: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("change", "rows"),
     [
-        ({"mechanism": "gaussian", "delta": 1e-4, "balanced": True}, REHEARSED_ROWS),
+        ({"mechanism": "gaussian", "delta": 1e-4}, REHEARSED_ROWS),
         ({"announced_rows": 5, "colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)}, 1),
         ({"announced_rows": 26, "colluders": 0}, 2),
     ],
@@ -381,7 +380,6 @@ def test_a_step_is_rehearsed_by_the_options(change: dict[str, Any], rows: int) -
         "delta": change.get("delta", SMALL.delta),
         "mechanism": change.get("mechanism", "discrete-laplace"),
         "contributors": 9 - change.get("colluders", 1) - change.get("dropouts", 0) - 1,
-        "balanced": change.get("balanced", False),
     }
 
 

@@ -272,7 +272,6 @@ def test_studies_whose_vectors_no_proof_fits_are_refused(files: Files) -> None:
         ({"protocol": "evaluation"}, InvalidParameter, "give both, or neither"),
         ({"model": "model.json"}, InvalidParameter, "give both, or neither"),
         ({"protocol": "regression"}, InvalidParameter, "leave --classes out"),
-        ({"balanced": True}, InvalidParameter, "--balanced is for --protocol rehearsed"),
     ],
 )
 def test_invalid_options_are_refused(files: Files, options: dict[str, Any], error: type[Exception], why: str) -> None:

@@ -17,7 +17,7 @@ from psephos.curator.hamm.rehearsal import WORLDS, fit_public
 from psephos.curator.hamm.rehearsed import model_classifier, public_features
 from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import DataError, InvalidParameter, NoGainError, StudyError
+from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import spec_of
 from psephos.specs.rehearsed import RehearsedSpec
@@ -108,24 +108,6 @@ def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, mon
     assert (terms["epsilon"], terms.get("delta", 0.0), terms["rows"], terms["parties"]) == (29.0, delta, 100, PARTIES)
     assert terms["mechanism"] == ("gaussian" if delta else "discrete-laplace")
     assert terms["contributors"] == contributors(PARTIES, 3, 1)
-
-
-@pytest.mark.slow
-def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
-    study, samples = made(folder, balanced=True)
-    spec = spec_of(StudyTerms(study, samples))
-    assert isinstance(spec, RehearsedSpec)
-    ill = (samples.labels(study.classes) == 0).sum()
-    assert spec.plan.shares == pytest.approx(((ill + 0.5) / 61, (60.5 - ill) / 61), rel=1e-5)
-    assert differs_from_rehearsal(study, samples) == ""
-    assert "shares" in differs_from_rehearsal(
-        replace(study, parameters={**study.parameters, "shares": "0.5 0.5"}), samples
-    )
-    for shares in ("0.5", "0.5 1.5", "half half"):
-        with pytest.raises(StudyError):
-            spec_of(StudyTerms(replace(study, parameters={**study.parameters, "shares": shares}), samples))
-    with pytest.raises(InvalidParameter):
-        made(folder, balanced=True, protocol="statistic", parameters=())
 
 
 @pytest.mark.parametrize(
