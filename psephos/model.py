@@ -47,6 +47,7 @@ MOST_BYTES = 1 << 28
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Row = Annotated[tuple[Finite, ...], Meta(min_length=1)]
+Earlier = Annotated[tuple[Release, ...], Meta(max_length=1000)]  # the time of their joint cost grows as the square
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,7 +80,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     release: Release
     warnings: tuple[str, ...] = ()
     calibration: tuple[Finite, Finite] | None = None
-    earlier: tuple[Release, ...] = ()
+    earlier: Earlier = ()
     together: tuple[NeighbourCost, ...] = ()
 
     def __post_init__(self) -> None:
@@ -125,7 +126,7 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     parties: Annotated[int, Meta(ge=1)]
     release: Release
     warnings: tuple[str, ...] = ()
-    earlier: tuple[Release, ...] = ()
+    earlier: Earlier = ()
     together: tuple[NeighbourCost, ...] = ()
 
     def __post_init__(self) -> None:

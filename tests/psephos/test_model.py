@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
+from psephos.curator.ledger import costs_together
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError, PsephosError
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.results import Release
 
 ENCODING = Encoding(
@@ -46,6 +49,7 @@ def model(classes: tuple[str, ...] = ("ill", "well"), seed: int = 0) -> Model:
     )
 
 
+MANY = (replace(RELEASE, protects=PrivacyUnit("record")),) * 1001
 MODELS = [model(), model(("a", "b", "ä")), model(tuple("abcdefg"))]
 TABLE = pd.DataFrame({"more": [1, 2, 3], "seen": ["1970-01-02", "", "1970-01-11"], "city": ["Oslo", "Rome", None],
                       "age": [41.5, np.nan, -3]})  # fmt: skip
@@ -148,6 +152,9 @@ HOSTILE: dict[str, bytes] = {
     "an unknown kind": changed(encoding={"columns": [{"name": "x", "kind": "code"}]}),
     "equal columns": changed(encoding={"columns": [{"name": "x", "kind": "number"}] * 4}),
     "no columns": changed(encoding={"columns": []}, coefficients=[[]]),
+    "many releases": written_model(
+        msgspec.structs.replace(MODELS[0], release=MANY[0], earlier=MANY, together=costs_together(MANY + MANY[:1]))
+    ),
     "epsilon 0": changed(release=json.loads(written_model(MODELS[0]))["release"] | {"epsilon": 0}),
 }
 
