@@ -25,7 +25,7 @@ from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from psephos.data.datasets import content_of
-from psephos.options import words_for
+from psephos.options import join_list, words_for
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 from psephos.protocol.names import confusable, plain
 
@@ -650,5 +650,5 @@ def _describe_values(values: Sequence[str]) -> str:
 
 
 def _some(names: Collection[Any], most: int = 10) -> str:
-    texts = [str(name) for name in names]
+    texts = [join_list([str(name)]) for name in names]  # a name with a comma as options take it
     return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")

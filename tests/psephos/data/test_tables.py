@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.data.tables import LARGEST, Encoding, canonical, cells_of, read_cells, read_table
+from psephos.data.tables import LARGEST, Encoding, canonical, cells_of, described_columns, read_cells, read_table
+from psephos.options import split_list
 from psephos.protocol.errors import DataError, DataSetMissingError
 
 
@@ -373,6 +374,12 @@ def test_a_private_cell_is_not_repeated() -> None:
     assert "seventy" not in str(refused.value)
     with pytest.raises(DataError, match="no column 'age'; it has 'years' only"):
         encoding.apply(public(years=["3"]))
+
+
+def test_listed_columns_can_be_copied_into_options() -> None:
+    names = ["age", "dose, mg", 'a "b"']
+    listed = described_columns(pd.DataFrame(columns=names))
+    assert split_list(listed.partition(": ")[2]) == tuple(names)
 
 
 @given(st.lists(st.one_of(st.floats(-LARGEST, LARGEST), st.integers(-(2**60), 2**60), st.none()), min_size=1))
