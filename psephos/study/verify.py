@@ -589,7 +589,7 @@ def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
         width: longest line, in characters; a longer word, such as the head of the log, has a line of its own.
     """
     failed = sum(check.verdict == "fails" for check in checks)
-    made = sum(check.verdict != "misconduct" for check in checks)
+    made = failed + sum(check.verdict == "holds" for check in checks)
     outcome = f"{failed} of {made} checks FAIL." if failed else "Nothing that was checked fails."
     culprits = sorted({name for check in checks if check.verdict == "misconduct" for name in check.culprits})
     misconduct = [f"MISCONDUCT, which does not change the result: {', '.join(culprits)}."] * bool(culprits)

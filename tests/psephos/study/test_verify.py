@@ -1100,6 +1100,7 @@ def test_text_of_checks(public: Played) -> None:
     assert as_text(study, checks[:2]).splitlines()[1:] == lines[:-1]
     assert as_text(study, checks).splitlines()[1:3] == [title, "FAILS three: a lie"]
     assert as_text(study, checks[:2]).splitlines()[0] != as_text(study, checks).splitlines()[0]
+    assert re.findall(r"\d+", as_text(study, checks).splitlines()[0]) == ["1", "2"]  # what was not checked is no check
     real = replace(study, trial=False, key_bits=2048)
     assert "TRIAL" not in as_text(real, [])
     long = [StudyCheck("a check of many words " * 9, "holds", "found " * 30)]
