@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError, ReportVersionError
 
-FORMAT = 3
+FORMAT = 4
 """Format number in the JSON of every result. It changes when older readers would misunderstand the JSON."""
 
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]

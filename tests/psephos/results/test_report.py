@@ -253,7 +253,7 @@ def test_few_messages_are_drawn_individually(result: TallyResult, tmp_path: Path
     ]
 
 
-UNICODE = json.dumps({"format": 3, "kind": "interrupted", "protocol": "\ud800", "options": {}, "stopped": "x"})
+UNICODE = json.dumps({"format": 4, "kind": "interrupted", "protocol": "\ud800", "options": {}, "stopped": "x"})
 
 ROLES = st.sampled_from(["board", "curator", *(f"party {n}" for n in range(9)), *(f"holder {n}" for n in range(4))])
 MESSAGES = st.lists(
@@ -729,7 +729,7 @@ def test_warnings_stand_first(result: TallyResult, tmp_path: Path, change: dict[
 def test_another_format_is_refused_by_name(whole: Path, tmp_path: Path, version: Any) -> None:
     saved = json.loads((whole / "report.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps(saved | {"format": version}))
-    with pytest.raises(ReportVersionError, match="reads format 3"):
+    with pytest.raises(ReportVersionError, match=f"reads format {FORMAT}"):
         report_from_json(tmp_path / "other.json", tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
@@ -752,9 +752,9 @@ def test_what_json_printed_of_another_format_is_refused(result: TallyResult, tmp
         ("[]", "one JSON object"),
         ("3", "one JSON object"),
         ('{"name": "something else"}', "format None"),
-        ('{"format": 3, "name": "a router"}', "no result of psephos"),
-        ('{"format": 3, "kind": "tally"}', "missing required field"),
-        ('{"format": 3, "kind": "report", "result": {}}', "has not these parts"),
+        ('{"format": 4, "name": "a router"}', "no result of psephos"),
+        ('{"format": 4, "kind": "tally"}', "missing required field"),
+        ('{"format": 4, "kind": "report", "result": {}}', "has not these parts"),
         (UNICODE, "no Unicode"),
     ],
 )

@@ -73,7 +73,7 @@ TALLY = TallyResult(
 
 def test_a_result_read_from_its_json_equals_the_original() -> None:
     document = json.loads(json.dumps(TALLY.as_json()))
-    assert document["format"] == FORMAT == 3
+    assert document["format"] == FORMAT == 4
     assert document["kind"] == "tally"
     scores = document["accuracy"]["soft"]
     assert (scores["nonprivate"], scores["private"], scores["private_std"]) == (0.75, 0.5, 0.125)
@@ -138,7 +138,7 @@ def test_a_field_that_is_missing_is_refused_unless_it_has_a_default(name: str) -
 
 @pytest.mark.parametrize("version", [1, 2, "3", True, None])
 def test_another_format_is_refused_by_name(version: Any) -> None:
-    with pytest.raises(ReportVersionError, match="reads format 3"):
+    with pytest.raises(ReportVersionError, match=f"reads format {FORMAT}"):
         Result.from_json(TALLY.as_json() | {"format": version})
 
 
