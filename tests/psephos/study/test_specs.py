@@ -432,7 +432,6 @@ def test_parameters_allowed_by_each_protocol() -> None:
             **dict.fromkeys(("coordinates", "offset", "norm"), str),
             **dict.fromkeys(("ridge", "limit", "radius", "scale"), float),
             **dict.fromkeys(("rows", "labelled"), int),
-            "shares": "",
             "colluders": COLLUDERS,
             "dropouts": 0,
         },
