@@ -65,10 +65,10 @@ from psephos.parties.learners import make_learner
 from psephos.parties.noise import DiscreteGaussianShares, Shares, shares_of
 from psephos.parties.party import labels_of
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, contrast_basis, unit_rows
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
+from psephos.protocol.grids.fixed_point import FixedPoint, project
+from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basis, unit_rows
+from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, NoiseMechanism, RoundedGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.simulation.job import MIXED_LEARNERS, JobOptions

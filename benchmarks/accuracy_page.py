@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.accuracy import DEVELOPMENT, JOINT, METHODS, RESULTS, SHOWN, TASKS, VOTERS, measured
 from psephos.curator.hamm.rules import choose_method
-from psephos.protocol.encrypted_sum.own_data import OWN
+from psephos.protocol.grids.own_data import OWN
 
 __all__ = ["details", "summary"]
 

@@ -25,7 +25,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from benchmarks.evaluation import CONTRIBUTORS, EPSILONS, PARTIES, ROWS, noise_of
 from benchmarks.regression import kdd_count
 from psephos.curator.evaluation import EvaluationPlan, estimate_evaluation, plan_error_evaluation
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
+from psephos.protocol.grids.record import NumericLabel
 from psephos.simulation.job import JobOptions
 from psephos.simulation.regression import RegressionRun
 

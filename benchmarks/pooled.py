@@ -27,7 +27,7 @@ def write(tasks: list[str], splits: int, data_dir: str | None, path: str) -> Non
     """Write the private and the test rows of each split, at unit length, and their labels to an .npz file."""
     from benchmarks.accuracy import prepare
     from psephos.data.datasets import data_folder
-    from psephos.protocol.encrypted_sum.own_data import unit_rows
+    from psephos.protocol.grids.own_data import unit_rows
 
     arrays = {}
     for task in tasks:

@@ -24,7 +24,7 @@ from scipy.special import softmax
 
 from psephos.curator.hamm.pate import choose_queries
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic
-from psephos.protocol.encrypted_sum.own_data import unit_rows
+from psephos.protocol.grids.own_data import unit_rows
 from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussian, simulate_spherical_laplace
 
 Array = NDArray[np.float64]

@@ -81,8 +81,8 @@ from psephos.curator.hamm.rehearsal import (
     calibrate,
 )
 from psephos.curator.hamm.rehearsed import public_features
-from psephos.protocol.encrypted_sum.local_step import clip_rows, local_steps, softmax
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.grids.local_step import clip_rows, local_steps, softmax
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussian, simulate_spherical_laplace
 
 Array = NDArray[np.float64]

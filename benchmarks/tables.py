@@ -52,7 +52,7 @@ from psephos.data.preprocessing import default_scaler
 from psephos.parties.learners import make_learner
 from psephos.parties.noise import contributors, shares_of
 from psephos.parties.party import labels_of
-from psephos.protocol.encrypted_sum.own_data import unit_rows
+from psephos.protocol.grids.own_data import unit_rows
 from psephos.protocol.randomness import SYSTEM
 from psephos.simulation.job import MIXED_LEARNERS
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.protocol.encrypted_sum.error_grid import ERROR_WEIGHTS, ErrorSums
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
+from psephos.protocol.grids.error_evaluation import ERROR_WEIGHTS, ErrorSums
+from psephos.protocol.grids.record import NumericLabel
 
 __all__ = ["CERTAIN", "ErrorEstimate", "Estimate", "estimate_errors", "share_estimate", "shown"]
 

@@ -1,7 +1,7 @@
 """Private evaluation: accuracy, confusion, AUROC and calibration of a public classifier, from a noisy histogram; errors
 and R^2 of a public prediction of a number, from noisy sums.
 
-The parties sum the vectors of their rows (`psephos.protocol.encrypted_sum.score_grid`, `error_grid`) and add shares of
+The parties sum the vectors of their rows (`psephos.protocol.grids.evaluation`, `error_evaluation`) and add shares of
 discrete Laplace noise. Everything here is a function of that noisy sum and of public values: of the bins, and of the
 scores of public rows in each. docs/theory.md, "Private evaluation", has the sensitivity and the estimators.
 
@@ -30,10 +30,10 @@ from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate, shown
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ErrorGrid
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
-from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, ScoreGrid, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.error_evaluation import ERROR_ROW, ErrorGrid
+from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, ScoreGrid, ShareGrid
+from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.privacy.accounting import PrivacyEvent, pure_event
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, DiscreteLaplace
 

@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psephos.parties.training import WHITENED_RIDGE, class_probabilities, train_parties, train_whitened, votes
-from psephos.protocol.encrypted_sum.own_data import unit_rows
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import unit_rows
 
 __all__ = ["LEARNERS", "LocalClassifier", "RidgeLogistic", "make_learner"]
 

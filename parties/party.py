@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.encrypted_sum.vote_directions import are_probabilities
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import (
     AlreadyCastError,
@@ -26,6 +25,7 @@ from psephos.protocol.errors import (
     WrongKeyError,
     WrongRoundError,
 )
+from psephos.protocol.grids.vote_directions import are_probabilities
 from psephos.protocol.paillier.encryption import Encryptor, Randomizers
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.roles import BOARD, Machine, Post, Step

@@ -23,7 +23,6 @@ import numpy as np
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import DiscreteGaussianShares
-from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.opened import open_product, received_part
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
@@ -39,6 +38,7 @@ from psephos.protocol.errors import (
     WrongPartialDecryptionError,
     WrongRoundError,
 )
+from psephos.protocol.grids.fixed_point import project
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, snap

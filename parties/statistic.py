@@ -14,17 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.parties.training import train_whitened
-from psephos.protocol.encrypted_sum.directions import DirectionGrid
-from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import Array, OwnDataGrid
-from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.encrypted_sum.score_grid import ScoreGrid, ShareGrid
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.directions import DirectionGrid
+from psephos.protocol.grids.error_evaluation import ErrorGrid
+from psephos.protocol.grids.evaluation import ScoreGrid, ShareGrid
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import Array, OwnDataGrid
+from psephos.protocol.grids.record import RecordGrid
+from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Step
 

@@ -71,6 +71,18 @@ def test_protocol_knows_no_machine_learning(path: Path) -> None:
     assert not imported(path.read_text(encoding="utf-8")) & MACHINE_LEARNING
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "protocol").rglob("*.py")), ids=lambda p: p.name)
+def test_no_cryptography_knows_what_a_vector_means(path: Path) -> None:
+    ours = {
+        name for name in loaded(ast.parse(path.read_text(encoding="utf-8"))) if name.startswith("psephos.protocol.")
+    }
+    modules = {".".join(name.split(".")[:3]) for name in ours}
+    if path.parent.name == "grids":
+        assert modules <= {"psephos.protocol.grids", "psephos.protocol.errors"}
+    else:
+        assert "psephos.protocol.grids" not in modules
+
+
 @pytest.mark.parametrize(
     "source",
     [

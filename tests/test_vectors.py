@@ -32,15 +32,15 @@ from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
-from psephos.protocol.encrypted_sum.fixed_point import parameters_context
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel, PartyBall, RecordGrid
-from psephos.protocol.encrypted_sum.score_grid import ScoreGrid, ShareGrid
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
+from psephos.protocol.grids.error_evaluation import ErrorGrid
+from psephos.protocol.grids.evaluation import ScoreGrid, ShareGrid
+from psephos.protocol.grids.fixed_point import parameters_context
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import OwnDataGrid
+from psephos.protocol.grids.record import NumericLabel, PartyBall, RecordGrid
+from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy import mechanisms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post

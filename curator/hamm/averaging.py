@@ -1,7 +1,7 @@
 """Parameter averaging (Pathak 2010; Hamm 2016, appendix B.4) from an encrypted sum of projected parameters.
 
 Every party projects its parameters on the ball of a public radius C and encodes them in fixed point
-(`psephos.protocol.encrypted_sum.fixed_point`); the curator sees the integer sum only. The party-level sensitivity of
+(`psephos.protocol.grids.fixed_point`); the curator sees the integer sum only. The party-level sensitivity of
 the average is 2 C/M (`psephos.curator.hamm.sensitivity.average`), however the parties trained.
 """
 
@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.fixed_point import FixedPoint
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from psephos.curator.hamm.rehearsed import public_features
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
 
 __all__ = ["check_shares", "with_class_shares"]
 

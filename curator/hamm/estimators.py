@@ -40,8 +40,8 @@ from psephos.curator.hamm.statistic import (
     release_sum,
 )
 from psephos.curator.losses import loss_named
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 

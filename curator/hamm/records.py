@@ -2,7 +2,7 @@
 
 A linear score t(x) is fitted to the labelled public rows, in the clear (0 where none are labelled). The parties sum the
 gradient g of the loss at t, and a bound H of its second derivative, over all their rows, with noise that they add in
-shares (`psephos.protocol.encrypted_sum.record_grid`). The released score is t(x) - z.delta(g, H). A row adds a bounded
+shares (`psephos.protocol.grids.record`). The released score is t(x) - z.delta(g, H). A row adds a bounded
 vector, so the sensitivity contains no 1/lambda, and the noise is that of one row among all parties' rows. Everything
 after the noisy sum is post-processing. docs/theory.md, "The record step", has the proofs.
 
@@ -40,8 +40,9 @@ from psephos.curator.hamm.rehearsed import public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import MechanismName, direction_signs
 from psephos.curator.losses import Logistic
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.encrypted_sum.record_grid import (
+from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
+from psephos.protocol.grids.record import (
     ENTRY_BITS,
     LEAST_WEIGHT,
     RESIDUAL_BITS,
@@ -51,7 +52,6 @@ from psephos.protocol.encrypted_sum.record_grid import (
     PartyBall,
     RecordGrid,
 )
-from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,

@@ -1,7 +1,7 @@
 """The rehearsed step: a public model, and one noisy step from it that was rehearsed on simulated parties.
 
 Where public rows have labels, a ridge softmax model is fitted to them in the clear. Every party sends one bounded step
-from it (`psephos.protocol.encrypted_sum.local_step`), the parties add the noise in shares, and the release is the
+from it (`psephos.protocol.grids.local_step`), the parties add the noise in shares, and the release is the
 public model plus the shrunken mean of the steps. Everything after the noisy sum is post-processing; docs/theory.md,
 "The rehearsed step", has the sensitivity.
 
@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import direction_signs
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.local_step import clip_rows, local_steps, softmax, vector_norms
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.local_step import clip_rows, local_steps, softmax, vector_norms
+from psephos.protocol.grids.own_data import contrast_basis
 
 __all__ = [
     "WORLDS",

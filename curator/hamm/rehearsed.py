@@ -30,11 +30,11 @@ from psephos.curator.hamm.rehearsal import (
 )
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import MechanismName, grid_sensitivity
-from psephos.protocol.encrypted_sum.directions import FIXED_POINT
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.directions import FIXED_POINT
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,

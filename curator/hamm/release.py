@@ -27,8 +27,8 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.erm import NORM_SLACK
 from psephos.curator.hamm.sensitivity import Sensitivity, with_lattice
 from psephos.curator.losses import Loss, Softmax
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from psephos.protocol.randomness import SYSTEM, Randomness

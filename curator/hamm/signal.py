@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -7,10 +7,10 @@ release", has the derivation.
 Hamm's weighted risk only through T, which is linear in the votes; the auxiliary features are public, so once T is
 private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
 **Of own data**: T = (1/M) sum_m S_m/||S_m|| with S_m = sum (e_y - 1/K) (x) z over party m's own rows
-(`psephos.protocol.encrypted_sum.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
+(`psephos.protocol.grids.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
 few, and asks that what is learned be linear. **Whitened**: the same with S_m replaced by the coefficients of a
 classifier that the party trained in these coordinates. **Directions of votes**: the same with the public rows, labelled
-by the party's own classifier, in place of its own rows (`psephos.protocol.encrypted_sum.vote_directions`). ||.|| is the
+by the party's own classifier, in place of its own rows (`psephos.protocol.grids.vote_directions`). ||.|| is the
 L1 norm for discrete Laplace noise, whose scale is the L1 sensitivity, and the L2 norm for other noise.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
@@ -53,12 +53,12 @@ from scipy.special import ndtri
 
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
-from psephos.protocol.encrypted_sum.directions import DirectionGrid
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, contrast_basis, in_coordinates, unit_rows
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.grids.directions import DirectionGrid
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basis, in_coordinates, unit_rows
+from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,

@@ -34,17 +34,17 @@ from psephos.curator.hamm.records import RecordPlan, plan_records
 from psephos.curator.hamm.rehearsed import RehearsedPlan, plan_of_grid
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.statistic import own_vector
-from psephos.protocol.encrypted_sum.directions import FIXED_POINT
-from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel, RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.directions import FIXED_POINT
+from psephos.protocol.grids.error_evaluation import ErrorGrid
+from psephos.protocol.grids.evaluation import ScoreGrid
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import Own, OwnDataGrid
+from psephos.protocol.grids.record import NumericLabel, RecordGrid
+from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
 from psephos.simulation.encrypted_sum import PartyFactory

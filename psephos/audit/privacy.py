@@ -34,10 +34,10 @@ from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contribut
 from psephos.parties.pathak_noise import noise_share
 from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
-from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid, contrast_basis
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.own_data import Own, OwnDataGrid, contrast_basis
+from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import (

@@ -55,9 +55,9 @@ from psephos.data.splits import Split, split_dataset
 from psephos.options import Options, option
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
-from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.fixed_point import project
 from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace

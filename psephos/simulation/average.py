@@ -16,7 +16,7 @@ from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
-from psephos.protocol.encrypted_sum.own_data import OWN
+from psephos.protocol.grids.own_data import OWN
 from psephos.results import AverageResult
 from psephos.simulation.references import own_data_nonprivate
 from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment

@@ -29,8 +29,8 @@ from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRe
 from psephos.options import option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.accounting import stated
 from psephos.protocol.privacy.mechanisms import check_epsilon

@@ -33,8 +33,8 @@ from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_onnx, wri
 from psephos.options import option
 from psephos.parties.learners import LEARNERS
 from psephos.progress import Progress, silent
-from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import TallyResult

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.statistic import Source, fit_statistic, plan_statistic, release_sum
 from psephos.parties.party import Voter, labels_of
 from psephos.parties.statistic import own_vector
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
+from psephos.protocol.grids.own_data import OwnDataGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 
 __all__ = ["own_data_nonprivate", "vote_directions_nonprivate"]
 

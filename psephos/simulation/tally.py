@@ -63,10 +63,10 @@ from psephos.parties.noise import NoiseFrom, contributors
 from psephos.parties.statistic import own_vector
 from psephos.progress import counted
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.own_data import OWN, OwnDataGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyResult
 from psephos.simulation.average import sum_own_data, sum_parameters

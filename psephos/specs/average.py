@@ -19,11 +19,11 @@ from psephos.curator.ledger import Release
 from psephos.parties.party import VectorParty
 from psephos.parties.statistic import OwnDataParty
 from psephos.parties.training import train_parties
-from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import StudyError
+from psephos.protocol.grids.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
+from psephos.protocol.grids.own_data import OWN, OwnDataGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey

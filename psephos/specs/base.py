@@ -24,9 +24,9 @@ from psephos.parties.noise import Shares
 from psephos.parties.party import Party
 from psephos.protocol.encrypted_sum.opened import SumReader
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind, safe_confirmations
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan, best_degree

@@ -22,9 +22,9 @@ from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import DataError, StudyError
+from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 from psephos.curator.hamm.records import UNITS, RecordPlan, party_ball
 from psephos.parties.noise import shares_of
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.grids.record import NumericLabel
 from psephos.specs.record import RecordSpec, agreed_grid, planned_records
 from psephos.specs.study import StudyTerms
 

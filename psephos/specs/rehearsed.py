@@ -11,10 +11,10 @@ from psephos.curator.hamm.rehearsed import RehearsedPlan, fit_rehearsed, plan_of
 from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import StudyError
+from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness

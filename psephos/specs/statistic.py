@@ -21,12 +21,12 @@ from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import NoiseFrom, Shares, holder_shares_of, shares_of
 from psephos.parties.party import RoundParty
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
-from psephos.protocol.encrypted_sum.directions import DirectionGrid
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
+from psephos.protocol.grids.directions import DirectionGrid
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness

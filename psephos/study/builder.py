@@ -22,10 +22,10 @@ from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRe
 from psephos.options import Options, join_list, option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
-from psephos.protocol.encrypted_sum.own_data import OWN
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.grids.own_data import OWN
+from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study
 from psephos.specs.base import Spec

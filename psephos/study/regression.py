@@ -12,8 +12,8 @@ from typing import Any
 
 from psephos.curator.hamm.records import Neighbours, Unit, plan_records
 from psephos.parties.noise import contributors
-from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.errors import StudyError
+from psephos.protocol.grids.record import ENTRY_BITS
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import coalition_of, unit_of
 from psephos.specs.study import encode_coordinates

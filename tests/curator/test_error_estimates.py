@@ -19,10 +19,10 @@ from psephos.curator.evaluation import (
     largest_error,
     plan_error_evaluation,
 )
-from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ERROR_WEIGHTS, ErrorSums
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
-from psephos.protocol.encrypted_sum.score_grid import SHARE_BITS
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_WEIGHTS, ErrorSums
+from psephos.protocol.grids.evaluation import SHARE_BITS
+from psephos.protocol.grids.record import NumericLabel
 from tests.statistical import FALSE_ALARM
 
 Array = NDArray[np.float64]

@@ -22,10 +22,10 @@ from psephos.curator.evaluation import (
     evaluation_sensitivity,
     plan_evaluation,
 )
-from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ErrorGrid
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
-from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.error_evaluation import ERROR_ROW, ErrorGrid
+from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, ShareGrid
+from psephos.protocol.grids.record import NumericLabel
 
 Array = NDArray[np.float64]
 ROWS = 5000

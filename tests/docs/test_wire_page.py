@@ -19,8 +19,8 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import History, leaf_hash
 from psephos.protocol.ceremony.exponent import verification_base
 from psephos.protocol.ceremony.replicated import stream
-from psephos.protocol.encrypted_sum import record_grid
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.grids import record
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
@@ -195,7 +195,7 @@ VECTORS: dict[str, tuple[Callable[[], bytes], Callable[[], bytes] | None]] = {
     ),
     "root of the whole log": (_root, _second_root),
     "`H` of the four tables of records (8.4), f64": (
-        lambda: hashlib.sha256(b"".join(table.astype("<f8").tobytes() for table in record_grid.TABLES)).digest(),
+        lambda: hashlib.sha256(b"".join(table.astype("<f8").tobytes() for table in record.TABLES)).digest(),
         lambda: hashlib.sha256(records.tables().astype("<f8").tobytes()).digest(),
     ),
     "the 600th number of the four g (9), shifted, big-endian": (

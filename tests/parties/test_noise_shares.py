@@ -14,8 +14,8 @@ from scipy import stats
 
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.statistic import noisy_contribution
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
+from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.privacy.mechanisms import discrete_gaussian_variance
 from psephos.protocol.privacy.precision import UNIFORM_BITS
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness

@@ -13,13 +13,13 @@ from psephos.parties.noise import PolyaShares
 from psephos.parties.party import Party, labels_of
 from psephos.parties.statistic import StatisticParty, entry_range, noisy_contribution, own_vector, with_share
 from psephos.parties.training import train_whitened
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
-from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import OwnDataGrid, unit_rows
+from psephos.protocol.grids.record import RecordGrid
+from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.key_setup import setup_keys

@@ -14,9 +14,9 @@ from psephos.data.own import OwnTable, TableOptions
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.learners import make_learner
 from psephos.parties.party import Party
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.score_grid import checked_rows
 from psephos.protocol.errors import DataError
+from psephos.protocol.grids.evaluation import checked_rows
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.signing import SigningKey
 from tests.protocol.encrypted_sum.test_local_step import grid
 

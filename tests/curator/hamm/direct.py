@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.pate import plan_pate, release_pate
 from psephos.curator.hamm.sensitivity import average, with_lattice
-from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.errors import DataError
+from psephos.protocol.grids.fixed_point import project
 from psephos.protocol.privacy.accounting import PrivacyEvent, pure_event
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, SphericalLaplace, check_epsilon, choose_pitch, release
 from psephos.protocol.randomness import SYSTEM, Randomness

@@ -7,8 +7,8 @@ import pytest
 
 from psephos.curator.hamm.averaging import Average, average_of
 from psephos.curator.hamm.sensitivity import average as average_sensitivity
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.fixed_point import FixedPoint, project
 
 FIXED = FixedPoint(30)
 

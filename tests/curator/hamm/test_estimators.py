@@ -29,8 +29,8 @@ from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, relea
 from psephos.curator.hamm.release import erm_sensitivity, perturb
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
 from psephos.curator.losses import Huber, Logistic, Softmax
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.randomness import SimulationRandomness
 
 BOTH = [MajorityVoteClassifier, SoftLabelClassifier]

@@ -20,8 +20,8 @@ from psephos.curator.hamm.signal import noise_energy, signal_of
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum, release_total
 from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.tally import TallyOptions, simulate_tally
 

@@ -29,9 +29,9 @@ from psephos.curator.hamm.records import (
 )
 from psephos.data.preprocessing import PublicScaler
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
+from psephos.protocol.grids.record import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
 from tests.tiers import sampled
@@ -153,7 +153,7 @@ def test_the_sensitivities_are_those_of_the_derivation() -> None:
 
 def test_cells_bound_the_search_over_all_pairs() -> None:
     """The maximum over cells is at least that over pairs of single entries, and at most half a percent above."""
-    from psephos.protocol.encrypted_sum.record_grid import TABLES
+    from psephos.protocol.grids.record import TABLES
 
     one = 2.0**16
     s, k = TABLES.above[::7] / one, TABLES.curvature[::7] / one

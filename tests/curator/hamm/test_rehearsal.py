@@ -37,9 +37,9 @@ from psephos.curator.hamm.rehearsed import (
 )
 from psephos.curator.hamm.statistic import grid_sensitivity
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
 from psephos.protocol.privacy.precision import rounded_up
 

@@ -28,8 +28,8 @@ from psephos.curator.hamm.release import (
 )
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax, loss_named
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.accounting import event_of
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from psephos.protocol.randomness import SimulationRandomness

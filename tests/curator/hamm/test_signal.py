@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from psephos.curator.hamm.signal import Energy, Signal, noise_energy, signal_of
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -16,9 +16,9 @@ from psephos.curator.losses import Logistic, Softmax
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.statistic import entry_range, noisy_contribution, own_vector
 from psephos.parties.training import WHITENED_RIDGE
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

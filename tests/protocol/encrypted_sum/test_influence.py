@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import PackingError
+from psephos.protocol.grids.fixed_point import FixedPoint
+from psephos.protocol.grids.own_data import OwnDataGrid
+from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from psephos.curator.hamm.rules import averaging_radius
-from psephos.protocol.encrypted_sum.fixed_point import parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.grids.fixed_point import parameters_context
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.average import AverageOptions, simulate_average

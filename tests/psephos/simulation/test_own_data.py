@@ -9,8 +9,8 @@ import pytest
 
 from psephos.curator.tally import Tally
 from psephos.parties.statistic import OwnDataParty
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.roles import Role
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.tally import TallyOptions, simulate_tally

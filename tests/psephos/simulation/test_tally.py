@@ -28,7 +28,6 @@ from psephos.parties.party import labels_of
 from psephos.parties.statistic import entry_range, own_vector
 from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import (
     DataSetMissingError,
     InvalidParameter,
@@ -36,6 +35,7 @@ from psephos.protocol.errors import (
     TooFewBallotsError,
     WeakKeyError,
 )
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import BOARD, Transcript

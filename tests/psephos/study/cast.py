@@ -20,11 +20,11 @@ from psephos.parties.statistic import RowGrid, own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
-from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, project
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.grids.fixed_point import FRACTION_BITS, FixedPoint, project
+from psephos.protocol.grids.local_step import LocalStepGrid
+from psephos.protocol.grids.own_data import OwnDataGrid
+from psephos.protocol.grids.record import ENTRY_BITS
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SYSTEM, Randomness

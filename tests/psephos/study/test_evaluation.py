@@ -17,10 +17,10 @@ from psephos.curator.evaluation import calibrated
 from psephos.curator.ledger import Release, costs_together
 from psephos.data.tables import read_table
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model, written_model
-from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.score_grid import ROW
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, ModelError, StudyError
+from psephos.protocol.grids.error_evaluation import ERROR_ROW
+from psephos.protocol.grids.evaluation import ROW
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import SigningKey
 from psephos.specs.evaluation import EvaluationSpec, encode_releases

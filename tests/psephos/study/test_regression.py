@@ -18,8 +18,8 @@ from psephos.model import RegressionModel, ReleasedRegressor, load_model, writte
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, StudyError
+from psephos.protocol.grids.record import ENTRY_BITS
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import person_column, spec_of, unit_of

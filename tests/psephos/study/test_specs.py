@@ -30,10 +30,10 @@ from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardReader
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import EquivocationError, StudyError
+from psephos.protocol.grids.fixed_point import FixedPoint, parameters_context
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.noise import record_sensitivity
@@ -119,7 +119,7 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     verify._ready(study, evidence)
     key = evidence.key
     assert key is not None
-    verify._series(spec, key, study, evidence)
+    verify._protocol(spec, study, False, evidence)
     assert {check.verdict for check in evidence.checks} == {"holds"}
     terms = cast.agreed(key)
     evidence.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
@@ -128,7 +128,7 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
             honest = PublishedSum.decode(entry.data, terms)
             lie = replace(honest, sums=tuple(entry + 1 for entry in honest.sums))
             evidence.entries[place] = replace(entry, data=lie.encode(terms))
-    verify._series(spec, key, study, evidence)
+    verify._protocol(spec, study, False, evidence)
     assert [(check.what, check.found) for check in evidence.checks if check.verdict == "fails"] == [
         ("the published sum is the opened one, in each of 1 steps", "step 1")
     ]

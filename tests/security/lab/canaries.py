@@ -38,8 +38,8 @@ from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import PsephosError
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store

@@ -24,9 +24,9 @@ from psephos.audit.neighbours import NO_CHANGE
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split
 from psephos.parties.training import train_parties
-from psephos.protocol.encrypted_sum.error_grid import ERROR_WEIGHTS, ErrorGrid, ErrorSums
-from psephos.protocol.encrypted_sum.record_grid import RecordGrid
-from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
+from psephos.protocol.grids.error_evaluation import ERROR_WEIGHTS, ErrorGrid, ErrorSums
+from psephos.protocol.grids.evaluation import ScoreGrid
+from psephos.protocol.grids.record import RecordGrid
 from psephos.simulation.job import Job
 from psephos.simulation.sums import _Rows
 

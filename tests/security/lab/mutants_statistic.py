@@ -7,11 +7,11 @@ import psephos.curator.hamm.rehearsed
 import psephos.curator.hamm.statistic
 import psephos.parties.noise
 import psephos.parties.statistic
-import psephos.protocol.encrypted_sum.directions
-import psephos.protocol.encrypted_sum.error_grid
-import psephos.protocol.encrypted_sum.local_step
-import psephos.protocol.encrypted_sum.record_grid
-import psephos.protocol.encrypted_sum.score_grid
+import psephos.protocol.grids.directions
+import psephos.protocol.grids.error_evaluation
+import psephos.protocol.grids.evaluation
+import psephos.protocol.grids.local_step
+import psephos.protocol.grids.record
 from psephos.audit.mutants import SEEDED, Mutant, for_protocol
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
@@ -135,7 +135,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "many rows weigh more than few",
         "own-data",
-        psephos.protocol.encrypted_sum.directions.DirectionGrid,
+        psephos.protocol.grids.directions.DirectionGrid,
         "direction",
         "$sum / $norm if $norm > 0 else $sum",
         "$sum / 1000",
@@ -144,7 +144,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a person with many rows weighs more than one with few",
         "record",
-        psephos.protocol.encrypted_sum.record_grid.RecordGrid,
+        psephos.protocol.grids.record.RecordGrid,
         "contribution",
         "_divided($sum, int($own.sum()) << $bits)",
         "$sum >> $bits",
@@ -162,7 +162,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "many rows weigh more than few",
         "rehearsed",
-        psephos.protocol.encrypted_sum.local_step,
+        psephos.protocol.grids.local_step,
         "local_steps",
         "np.asarray(np.matmul($residual, $rows) / $rows.shape[1])",
         "np.asarray(np.matmul($residual, $rows) / 10)",
@@ -171,7 +171,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a person with many rows weighs more than one with few",
         "evaluation",
-        psephos.protocol.encrypted_sum.score_grid.ScoreGrid,
+        psephos.protocol.grids.evaluation.ScoreGrid,
         "contribution",
         "$summed if $owners is None else $summed // len($places)",
         "$summed",
@@ -180,7 +180,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a person with many rows weighs more than one with few",
         "evaluation-errors",
-        psephos.protocol.encrypted_sum.error_grid.ErrorGrid,
+        psephos.protocol.grids.error_evaluation.ErrorGrid,
         "contribution",
         "$summed if $owners is None else $averaged",
         "$summed",

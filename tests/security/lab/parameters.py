@@ -48,12 +48,12 @@ from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.form import form_tests
 from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.encrypted_sum import error_grid, record_grid, score_grid
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import DataError, InvalidParameter, NormError, PsephosError, WeakKeyError
+from psephos.protocol.grids import error_evaluation, evaluation, record
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, combine, deal
@@ -776,10 +776,10 @@ def share_tails() -> None:
 
 def record_rows() -> None:
     """The integers of a row: products are exact in float64, and no row is longer than the certified sensitivity."""
-    products = record_grid.TABLES.across.max() * 4.0**record_grid.COORDINATE_BITS
+    products = record.TABLES.across.max() * 4.0**record.COORDINATE_BITS
     assert products < 2.0**53, f"a product of {math.log2(products):.1f} bits is rounded in float64"
     offset = np.array([[0.0], [1.25]])  # about the score of the longest vector
-    grid = record_grid.RecordGrid(np.array([[1.0], [0.0]]), 1e-3, offset, 2)
+    grid = record.RecordGrid(np.array([[1.0], [0.0]]), 1e-3, offset, 2)
     vector = grid.row_vectors(np.array([[1e9, 1.0]]), np.array([0]))[0]
     length = math.sqrt(sum(int(entry) ** 2 for entry in vector))
     assert 0.99 < length / record_sensitivity(grid, "add-remove")[1].value <= 1
@@ -787,9 +787,9 @@ def record_rows() -> None:
 
 def numeric_rows() -> None:
     """Two rows with numeric labels are no further apart than the certified sensitivity, whatever their angle."""
-    label = record_grid.NumericLabel(-1.0, 1.0, 1e-6)
+    label = record.NumericLabel(-1.0, 1.0, 1e-6)
     plane = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    grid = record_grid.RecordGrid(plane, 1e-3, np.zeros((3, 1)), 1, "l2", label)
+    grid = record.RecordGrid(plane, 1e-3, np.zeros((3, 1)), 1, "l2", label)
     angles = np.linspace(0.0, math.pi, 61)
     rows = np.column_stack([1e9 * np.cos(angles), 1e9 * np.sin(angles), np.ones(len(angles))])
     vectors = [grid.row_vectors(rows, np.full(len(rows), e * label.threshold)) for e in (-1e5, -1.0, 1.0, 1e5)]
@@ -801,14 +801,14 @@ def numeric_rows() -> None:
 def scored_rows() -> None:
     """No row of an evaluation is longer in L1 than the sensitivity, whatever the number of classes."""
     for classes in (2, 3):
-        grid = score_grid.ScoreGrid(np.eye(3)[:, : 1 if classes == 2 else 3], np.array([0.0]), classes)
+        grid = evaluation.ScoreGrid(np.eye(3)[:, : 1 if classes == 2 else 3], np.array([0.0]), classes)
         length = sum(grid.contribution(np.array([[2.0, 1.0, 1.0]]), np.array([1])))
         assert length == 5 << 16 == evaluation_sensitivity(grid, "add-remove").value
 
 
 def erring_rows() -> None:
     """No row of the evaluation of a number is longer in L1 than the sensitivity, or further from another row."""
-    grid = error_grid.ErrorGrid(np.array([[1.0], [0.0]]), record_grid.NumericLabel(-1.0, 1.0, 1.0))
+    grid = error_evaluation.ErrorGrid(np.array([[1.0], [0.0]]), record.NumericLabel(-1.0, 1.0, 1.0))
     ends = np.linspace(-1.0, 1.0, 61)
     vectors = np.concatenate([grid.row_vectors(np.column_stack([e * ends, np.ones(61)]), ends) for e in (1, 1e9, -1e9)])
     furthest = max(int(np.abs(vectors - one).sum(axis=1).max()) for one in vectors)
@@ -1146,28 +1146,28 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "least weight of a numeric label",
-        "protocol.encrypted_sum.record_grid.LEAST_WEIGHT",
+        "protocol.grids.record.LEAST_WEIGHT",
         "1 - 1/sqrt(2): a replaced row moves the sum by sqrt(4.5), not sqrt(5)",
         numeric_rows,
         0,
     ),
     Parameter(
         "coordinates of a record step",
-        "protocol.encrypted_sum.record_grid.COORDINATE_BITS",
+        "protocol.grids.record.COORDINATE_BITS",
         "18 bits: 2 * 18 + 16.5 bits are exact in float64",
         record_rows,
         20,
     ),
     Parameter(
         "length of an evaluated row",
-        "protocol.encrypted_sum.score_grid.ROW",
+        "protocol.grids.evaluation.ROW",
         "the sum of its weights",
         scored_rows,
         4 << 16,
     ),
     Parameter(
         "length of an evaluated row with a number",
-        "protocol.encrypted_sum.error_grid.ERROR_ROW",
+        "protocol.grids.error_evaluation.ERROR_ROW",
         "the sum of its weights",
         erring_rows,
         15 << 20,
@@ -1198,8 +1198,8 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.paillier.public_power._SHARE "
         "protocol.paillier.public_power._TOGETHER "
         "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
-        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS protocol.encrypted_sum.record_grid._BLOCK "
-        "protocol.encrypted_sum.score_grid._BLOCK"
+        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS protocol.grids.record._BLOCK "
+        "protocol.grids.evaluation._BLOCK"
     ),
     "waiting, and the most that anybody takes": (
         "protocol.agent._AGAIN protocol.board.MOST_BYTES "
@@ -1243,7 +1243,7 @@ NO_SECURITY: Mapping[str, str] = {
     "found out by honest holders alone, who would have no key": "protocol.ceremony.exponent.TESTS",
     "the least number of parties, which the terms refuse": "protocol.pathak.terms.SMALLEST_RUN",
     "how good a release is; its sensitivity is certified whatever they are": (
-        "protocol.encrypted_sum.fixed_point.FRACTION_BITS protocol.pathak.terms.LADDER_RATIO "
+        "protocol.grids.fixed_point.FRACTION_BITS protocol.pathak.terms.LADDER_RATIO "
         "curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
         "curator.hamm.rules.FEW_PARTIES curator.hamm.rules.FEWEST_LABELLED curator.hamm.rules.LONGEST_NOISE "
         "parties.training.WHITENED_RIDGE "
@@ -1255,16 +1255,16 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "
         "curator.hamm.statistic._NUMERICAL_RANK curator.hamm.signal.REACH curator.hamm.signal.EVIDENCE "
         "curator.hamm.signal._DRAWS curator.hamm.signal._ROWS curator.hamm.signal._LEAST "
-        "protocol.encrypted_sum.record_grid.RESIDUAL_BITS protocol.encrypted_sum.record_grid.ENTRY_BITS "
-        "protocol.encrypted_sum.record_grid.PERSON_BITS "
-        "protocol.encrypted_sum.record_grid.TOTAL_BITS protocol.encrypted_sum.record_grid.SCORE_STEPS "
-        "protocol.encrypted_sum.record_grid.LARGEST_SCORE protocol.encrypted_sum.record_grid._INSIDE "
+        "protocol.grids.record.RESIDUAL_BITS protocol.grids.record.ENTRY_BITS "
+        "protocol.grids.record.PERSON_BITS "
+        "protocol.grids.record.TOTAL_BITS protocol.grids.record.SCORE_STEPS "
+        "protocol.grids.record.LARGEST_SCORE protocol.grids.record._INSIDE "
         "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
         "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
         "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE "
         "curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
         "curator.hamm.records._DEVIATIONS "
-        "curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
+        "curator.hamm.records.ROWS_PER_PARTY protocol.grids.local_step.ITERATIONS "
         "curator.hamm.class_shares._EVIDENCE curator.hamm.class_shares._SPREAD "
         "curator.hamm.class_shares._TOLERANCE curator.hamm.class_shares._PRECISION "
         "curator.hamm.rehearsal._VARYING "
@@ -1274,9 +1274,9 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.rehearsal._SIMULATED_ROWS curator.hamm.rehearsal._SIMULATED_PARTIES "
         "curator.hamm.rehearsal._TEST_ROWS curator.hamm.rehearsal._SKEW curator.hamm.rehearsal._CAUTION "
         "curator.hamm.rehearsal._ERROR_RIDGE curator.hamm.rehearsal.WORLDS curator.hamm.rehearsed.REHEARSED_ROWS "
-        "protocol.encrypted_sum.error_grid.ERROR_BITS protocol.encrypted_sum.error_grid.ERROR_TOTAL_BITS "
-        "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
-        "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
+        "protocol.grids.error_evaluation.ERROR_BITS protocol.grids.error_evaluation.ERROR_TOTAL_BITS "
+        "protocol.grids.evaluation.WEIGHT_BITS protocol.grids.evaluation.TOTAL_BITS "
+        "protocol.grids.evaluation.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
         "curator.evaluation.CALIBRATED_FROM curator.error_estimates.CERTAIN curator.error_estimates.NEAR "
         "curator.error_estimates._SELECTED curator.evaluation._PRIOR "
         "curator.evaluation._STEPS curator.evaluation._NEAR"

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.encrypted_sum.record_grid import (
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
+from psephos.protocol.grids.record import (
     COORDINATE_BITS,
     ENTRY_BITS,
     LARGEST_SCORE,
@@ -27,7 +28,6 @@ from psephos.protocol.encrypted_sum.record_grid import (
     PartyBall,
     RecordGrid,
 )
-from psephos.protocol.errors import DataError, InvalidParameter
 
 FEATURES = 4
 UNIT = 2.0**ENTRY_BITS
@@ -126,7 +126,7 @@ def test_a_sum_is_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = grid_of()
     X, y = rows_of(3, 50)
     whole = grid.contribution(X, y)
-    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid._BLOCK", 3 * grid.length)
+    monkeypatch.setattr("psephos.protocol.grids.record._BLOCK", 3 * grid.length)
     assert grid.contribution(X, y) == whole
 
 
@@ -180,7 +180,7 @@ def test_a_row_without_finite_coordinates_contributes_zeros() -> None:
 def test_an_entry_of_a_party_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clipping is monotone and moves no two sums apart, so it costs no sensitivity; the range sizes the slots."""
     assert (grid_of().maximum, grid_of().minimum) == (2**TOTAL_BITS, -(2**TOTAL_BITS))
-    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid.TOTAL_BITS", ENTRY_BITS + 1)
+    monkeypatch.setattr("psephos.protocol.grids.record.TOTAL_BITS", ENTRY_BITS + 1)
     grid = grid_of()
     X, y = rows_of(7, 1000)
     clipped = grid.contribution(X, y)
@@ -538,14 +538,14 @@ def test_an_average_outside_of_the_ball_is_seen_on_the_integers(
     norm: Norm, entries: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last check, which needs a wrong factor to fail: a vector on the sphere passes, a longer one is not sent."""
-    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid._INSIDE", 1.0)
+    monkeypatch.setattr("psephos.protocol.grids.record._INSIDE", 1.0)
     grid, radius = numeric_grid(norm), {"l1": 8, "l2": 10}[norm]
     centre = np.zeros(grid.length, int)
     total = np.array(entries + [0] * (grid.length - 2))
     assert grid._inside_ball(PartyBall(centre, radius), 3 * total, 3) == total.tolist()
     shorter = np.array(grid._inside_ball(PartyBall(centre, radius - 1), 3 * total, 3))
     assert np.abs(shorter[:2] - np.array(entries) * (radius - 1) / radius).max() < 1
-    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid._INSIDE", 1.5)
+    monkeypatch.setattr("psephos.protocol.grids.record._INSIDE", 1.5)
     assert grid._inside_ball(PartyBall(centre, radius), 3 * total, 3) == total.tolist()
     assert not any(grid._inside_ball(PartyBall(centre, radius - 1), 3 * total, 3))
     assert not any(grid._inside_ball(PartyBall(centre, radius), total, 0))

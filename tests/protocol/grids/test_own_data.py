@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis, in_coordinates, unit_rows
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis, in_coordinates, unit_rows
 
 TRANSFORM = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]])
 GRID = OwnDataGrid(TRANSFORM, 3)

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.own_data import in_coordinates
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import in_coordinates
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ contributes the direction of
 
     sum_i (e_{y_i} - 1/K) (x) z_i      or      sum_i (p_i - 1/K) (x) z_i
 
-in K - 1 orthonormal contrasts, as parties do with rows of their own (`psephos.protocol.encrypted_sum.own_data`). The
+in K - 1 orthonormal contrasts, as parties do with rows of their own (`psephos.protocol.grids.own_data`). The
 vector has norm 1 whatever the classifier says, so replacing one party moves the sum by at most 2, and no count of votes
 follows from the sum (docs/theory.md, "Directions of votes").
 """
@@ -19,10 +19,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.directions import FIXED_POINT, DirectionGrid
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.own_data import contrast_basis
 
 __all__ = ["VoteDirectionGrid", "are_probabilities"]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.fixed_point import FixedPoint, project
 
 vectors = st.lists(
     st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-10, 10)), min_size=1, max_size=8

@@ -7,7 +7,7 @@ of
     whitened:  the coefficients W (K, r) of the classifier that it trained on the z_i.
 
 The matrix is expressed in K - 1 orthonormal contrasts (its component along the constant vector changes no prediction),
-and its direction is sent (`psephos.protocol.encrypted_sum.directions`): replacing one party moves the sum by at most 2,
+and its direction is sent (`psephos.protocol.grids.directions`): replacing one party moves the sum by at most 2,
 whatever the party's data are. Both are Pathak's averaging (2010) in coordinates that suit a noisy average.
 
 Whether a party takes part does not depend on its data: a party without rows contributes the zero vector.
@@ -25,9 +25,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.directions import FIXED_POINT, DirectionGrid
-from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
+from psephos.protocol.grids.fixed_point import Norm
 
 Array = NDArray[np.float64]
 

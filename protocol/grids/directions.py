@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, Norm, project
+from psephos.protocol.grids.fixed_point import FixedPoint, Norm, project
 
 Array = NDArray[np.float64]
 

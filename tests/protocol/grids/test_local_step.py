@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import grid_sensitivity
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.local_step import LocalStepGrid, local_steps, softmax
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.local_step import LocalStepGrid, local_steps, softmax
+from psephos.protocol.grids.own_data import contrast_basis
 
 Array = NDArray[np.float64]
 

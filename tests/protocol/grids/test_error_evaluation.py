@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ERROR_TOTAL_BITS, ERROR_WEIGHTS, ErrorGrid, ErrorSums
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
-from psephos.protocol.encrypted_sum.score_grid import SHARE_BITS, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_TOTAL_BITS, ERROR_WEIGHTS, ErrorGrid, ErrorSums
+from psephos.protocol.grids.evaluation import SHARE_BITS, ShareGrid
+from psephos.protocol.grids.record import NumericLabel
 
 LABEL = NumericLabel(-3.0, 5.0, 2.0)
 GRID = ErrorGrid(np.array([[2.0], [-1.0], [0.5]]), LABEL)

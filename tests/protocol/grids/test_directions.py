@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psephos.protocol.encrypted_sum.directions import FIXED_POINT
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import DataError
+from psephos.protocol.grids.directions import FIXED_POINT
+from psephos.protocol.grids.fixed_point import FixedPoint
+from psephos.protocol.grids.own_data import OwnDataGrid
 
 L2 = OwnDataGrid(np.eye(30), 6)
 L1 = replace(L2, norm="l1")

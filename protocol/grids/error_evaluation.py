@@ -25,10 +25,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.own_data import in_coordinates
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
-from psephos.protocol.encrypted_sum.score_grid import checked_persons, checked_table, row_groups
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.evaluation import checked_persons, checked_table, row_groups
+from psephos.protocol.grids.own_data import in_coordinates
+from psephos.protocol.grids.record import NumericLabel
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, TOTAL_BITS, WEIGHTS, ScoreGrid, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, TOTAL_BITS, WEIGHTS, ScoreGrid, ShareGrid
 
 FEATURES = 3
 
@@ -235,7 +235,7 @@ def test_rows_are_counted_in_blocks_and_by_person(classes: int, monkeypatch: pyt
     averages = one_by_one // np.array([[10], [5], [10]])
     assert grid.contribution(X, y, persons) == averages.sum(axis=0).tolist()
     for size in (1, 7 * (FEATURES + 1), 25 * (FEATURES + 1)):
-        monkeypatch.setattr("psephos.protocol.encrypted_sum.score_grid._BLOCK", size)
+        monkeypatch.setattr("psephos.protocol.grids.evaluation._BLOCK", size)
         assert grid.contribution(X, y) == whole
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.statistic import StatisticGrid
 
 
 def make(seed: int, samples: int = 7, width: int = 3, classes: int = 4, size: int = 2**30) -> StatisticGrid:

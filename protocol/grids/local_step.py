@@ -21,10 +21,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.directions import FIXED_POINT, DirectionGrid
-from psephos.protocol.encrypted_sum.fixed_point import Norm
-from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.own_data import contrast_basis
 
 Array = NDArray[np.float64]
 

@@ -33,8 +33,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.own_data import contrast_basis, in_coordinates
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis, in_coordinates
 
 Array = NDArray[np.float64]
 Norm = Literal["l1", "l2"]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
-from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 
 POINTS = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5], [-1.0, -1.0]])
 GRID = VoteDirectionGrid(POINTS, 3, "l1")
