@@ -3,8 +3,7 @@
     python -m benchmarks.accuracy har digits --data-dir DIR --splits 10 --draws 20
     python -m benchmarks.accuracy_page
 
-The first command measures and writes the results after every split. The second one writes docs/accuracy.md and
-benchmarks/accuracy.md from them.
+The first command measures and writes the results after every split. The second one writes docs/accuracy.md from them.
 
 Rows are split as in Hamm 2016, section 6. Counts and sums are computed in the clear to save time; the encrypted ones
 are exactly equal, which every `psephos run` checks. The columns whose name begins with "joint" are the releases of
@@ -28,9 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import diags_array
 from sklearn.datasets import make_multilabel_classification
-from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
@@ -53,7 +50,6 @@ from psephos.curator.hamm.statistic import (
     fit_statistic,
     mechanism_with_less_noise,
     plan_statistic,
-    public_coordinates,
     release_total,
     with_joint_noise,
 )
@@ -114,11 +110,8 @@ LAWS = ("pure", "gaussian")
 """Kinds of privacy: pure epsilon, and (epsilon, 1e-6)."""
 
 DEVELOPMENT = ("har", "digits", "adult", "tall", "moving", "occupation", "har-60")
-"""Tasks on which the constants of the rules are chosen (`benchmarks.constants`). The other tasks report accuracy."""
+"""Tasks on which the constants of the rules were chosen. The other tasks report accuracy."""
 
-VOTERS = ("whitened votes", "propagation")
-"""Columns of the statistic of the votes of other learners: those that train in the public coordinates
-(`--learners whitened`), and parties that spread their labels over the public rows (`_propagated`)."""
 
 SUMMED = (*OWN, "statistic")
 DIRECTIONS: dict[str, tuple[str, ...]] = {
@@ -139,8 +132,7 @@ RIVALS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 }
 """Rival methods with a parameter that a user would tune, and the values tried. The best value in hindsight counts."""
 
-SHOWN = (*JOINT, "avg", "soft", "pate", *SUMMED, "confident", "rounds")
-COLUMNS = (*SHOWN, *VOTERS, *DIRECTIONS)
+COLUMNS = (*METHODS, *SUMMED, *DIRECTIONS)
 
 COLLUDERS = JobOptions().opening_threshold - 1
 """Number of parties that may reveal their noise shares to each other: one less than the key holders who open a sum."""
@@ -378,7 +370,7 @@ def measure_split(
         The accuracies of the releases by "law epsilon column". For a rival with a parameter they are those of the value
         with the best mean.
     """
-    problem = prepare(task, seed, folder, trained=not columns <= {*JOINT[: len(OWN)], *OWN, *VOTERS, *DIRECTIONS})
+    problem = prepare(task, seed, folder, trained=not columns <= {*JOINT[: len(OWN)], *OWN, *DIRECTIONS})
     loss = loss_named("logistic", problem["classes"])
     fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in columns else None
     generator = np.random.default_rng(seed)
@@ -430,8 +422,6 @@ def _ours(
     ours |= {
         "own-data": lambda: own_data_at(problem, law, request.epsilon),
         "whitened": lambda: own_data_at(problem, law, request.epsilon, "whitened"),
-        "whitened votes": lambda: whitened_votes(problem, law, request.epsilon),
-        "propagation": lambda: statistic_method(_propagated(problem), auxiliary, less_noise),
     }
     for column, learners in DIRECTIONS.items():
         name = "vote-directions"
@@ -446,32 +436,6 @@ def _ours(
     return ours
 
 
-def _propagated(problem: dict[Any, Any]) -> Any:
-    """Return the counts (N, K) of the votes of parties that use label spreading (Zhou et al. 2004).
-
-    The labels of a party start at the ten public rows nearest to each of its own rows. They spread over the graph of
-    the public rows' ten nearest neighbours, with alpha = 0.95 and 60 steps.
-    """
-    if "propagated" not in problem:
-        public, y, edges, classes = unit_rows(problem["auxiliary"]), problem["y"], problem["edges"], problem["classes"]
-        nearest = NearestNeighbors(n_neighbors=10).fit(public)
-        graph = nearest.kneighbors_graph()
-        graph = graph.maximum(graph.T)
-        scale = diags_array(1 / np.sqrt(np.asarray(graph.sum(axis=1)).ravel()))
-        spread, near = scale @ graph @ scale, nearest.kneighbors(problem["unit private"], return_distance=False)
-        counts = np.zeros((len(public), classes), np.int64)
-        for a, b in pairwise(edges):
-            start = np.zeros((len(public), classes))
-            np.add.at(start, (near[a:b], y[a:b, None]), 1.0)
-            labels = start
-            for _ in range(60):
-                labels = 0.95 * (spread @ labels) + 0.05 * start
-            labels += 1e-12 * start.sum(axis=0)  # rows that no label reaches get the party's most frequent class
-            counts[np.arange(len(public)), labels.argmax(axis=1)] += 1
-        problem["propagated"] = counts
-    return problem["propagated"]
-
-
 def _whitened(problem: dict[Any, Any], transform: Any, lam: float = WHITENED_RIDGE) -> Any:
     """Train every party's classifier in the coordinates of `transform` (d, r); return their coefficients (M, K, r)."""
     y, edges, classes = problem["y"], problem["edges"], problem["classes"]
@@ -483,21 +447,6 @@ def _whitened(problem: dict[Any, Any], transform: Any, lam: float = WHITENED_RID
         for b in [min(len(sizes), a + 500)]
     ]
     return np.concatenate(vectors)
-
-
-def whitened_votes(problem: dict[Any, Any], law: str, epsilon: float, rank: int = 12) -> Method:
-    """Return the statistic of the votes of the learner `whitened` in `rank` public coordinates.
-
-    The counts of the votes are stored in `problem`. A trusted curator adds the noise.
-    """
-    key, auxiliary = ("whitened votes", rank), problem["auxiliary"]
-    if key not in problem:
-        transform = public_coordinates(auxiliary, rank)
-        W = _whitened(problem, transform) @ transform.T
-        blocks = (block for _, block in votes_in_blocks(W, auxiliary))
-        problem[key] = count_votes(blocks, len(auxiliary), problem["classes"])
-    request = ReleaseRequest(epsilon, 1e-6, _noise(problem, law, epsilon), None, "certified", False)
-    return statistic_method(problem[key], auxiliary, request)
 
 
 def _own_sum(problem: dict[Any, Any], plan: StatisticPlan, lam: float) -> list[int]:

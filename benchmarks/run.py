@@ -3,28 +3,24 @@
 Figures are CPU seconds of one core or ratios within one run, except the wall-clock seconds of whole commands. `--parts`
 measures some parts again and keeps the results of the others; `--page` writes the page again without measuring. A part
 with figures that are more than 10 % worse than the recorded ones (`benchmarks.guard`) is measured again. If some of
-these are still worse, the part is not recorded and the exit status is 1; `--accept` records it. `--full-size FILE` adds
-the costs of one large `psephos simulate tally --json` to the results.
+these are still worse, the part is not recorded and the exit status is 1; `--accept` records it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.core import addition
 from benchmarks.guard import losses, measured_commands
 from benchmarks.page import write_page
-from benchmarks.scaling import full_size, growth, memory, wire
+from benchmarks.scaling import growth
 from benchmarks.speed import measure
-from psephos.protocol.signing import VERIFICATION_KEY_BYTES
 
-PARTS = ("commands", "encryption", "growth", "memory", "holder")
+PARTS = ("commands", "encryption", "growth")
 """Parts of the results that can be measured separately, in this order."""
 
 
@@ -40,19 +36,14 @@ def measure_part(part: str, options: argparse.Namespace, console: Console) -> di
         return {"commands": times}
     if part == "encryption":
         return measure(bits, repetitions)
-    if part == "growth":
-        exponents = growth(repetitions=max(2, repetitions // 2))
-        for name, series in exponents["series"].items():
-            console.print(f"exponent of the marginal cost in {name}: {series['exponent']:.3f}")
-        return {"growth": exponents, "wire": wire()}
-    if part == "memory":
-        return {"memory": memory()}
-    ballot = asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))
-    return {"holder": ballot | {"key_bytes": VERIFICATION_KEY_BYTES}}
+    exponents = growth(repetitions=max(2, repetitions // 2))
+    for name, series in exponents["series"].items():
+        console.print(f"exponent of the marginal cost in {name}: {series['exponent']:.3f}")
+    return {"growth": exponents}
 
 
 def main() -> None:
-    """Measure the parts that the options name, store the results, and write both pages about performance."""
+    """Measure the parts that the options name, store the results, and write the page about performance."""
     here = Path(__file__).parent
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -63,10 +54,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=here / "results" / "latest.json")
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
-    parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos simulate tally --json` printed")
     parser.add_argument("--data-dir", help="where HAR is; without it nothing on HAR is measured")
     parser.add_argument("--accept", action="store_true", help="record figures that are worse than before")
-    parser.add_argument("--note", default="", help="what a reader of that large run's row should know")
     options = parser.parse_args()
     console = Console()
     results = json.loads(options.output.read_text()) if options.output.exists() else {}
@@ -77,13 +66,8 @@ def main() -> None:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(results, indent=1) + "\n")
 
-    if options.full_size:
-        row = full_size(json.loads(options.full_size.read_text()), options.note)
-        proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
-        name = f"{row['dataset']}, M = {row['parties']:,}, {row['randomness']}{proofs}"
-        keep({"full_size": {**results.get("full_size", {}), name: row}})
     all_worse: dict[str, str] = {}
-    if not (options.full_size or options.page):
+    if not options.page:
         for part in options.parts:
             console.print(f"{part} ...")
             part_results = measure_part(part, options, console)

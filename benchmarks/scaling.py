@@ -1,46 +1,31 @@
-"""Growth of the cost of a tally with its sizes, the bytes of ballots, and peak memory.
+"""Growth of the cost of a tally with its sizes.
 
-Times of growth are CPU seconds of one core, which hardly depend on what else the machine does. They cover the parties,
+Times are CPU seconds of one core, which hardly depend on what else the machine does. They cover the parties,
 who cast ballots, and the curator and every holder, who count them. Tables are made before, so that they are not in it.
 """
 
 from __future__ import annotations
 
-import math
-import subprocess
-import sys
 import time
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.paillier.packing import best_degree
 from psephos.simulation import encrypted_sum
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoter
 from psephos.specs.tally import TallySpec
 
-__all__ = ["full_size", "growth", "memory", "wire"]
+__all__ = ["growth"]
 
 FEATURES = 20
 ADDENDS = 20_000
 """Number of parties for which the slots of a plaintext are wide enough."""
-
-SHAPES = (
-    ("HAR", 1352, 6, 1000),
-    ("KDD-99", 43_000, 2, 5000),
-    ("KDD-99", 43_000, 2, 10_000),
-    ("KDD-99", 43_000, 2, 20_000),
-    ("URL", 16_000, 2, 20_000),
-)
-"""Data set, auxiliary samples, classes and parties of the papers' experiments whose ballots are sized."""
 
 
 @cache
@@ -122,89 +107,3 @@ def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
 def _slope(at: list[int], seconds: list[float]) -> float:
     """Return the slope of a line fitted to the logarithms of the seconds against those of the values `at`."""
     return float(np.polyfit(np.log(at), np.log(seconds), 1)[0])
-
-
-def wire() -> list[dict[str, Any]]:
-    """Return the size of a ballot for each of `SHAPES` under 3072-bit keys, of degree 1 and of the best degree.
-
-    Each row has the bytes of a ballot and its bits per count, headers and signature included. The floor is
-    ceil(log2(M + 1)) bits per count.
-    """
-    rows = []
-    for (name, samples, classes, parties), best in product(SHAPES, (False, True)):
-        votes = samples * (classes - 1)
-        degree = best_degree(3072, length=votes, addends=parties) if best else 1
-        key = _key_setup(3072, degree).threshold_key.key
-        packing = VoteLayout(samples, classes).plan(key, parties)
-        size = Ballot.OVERHEAD_BYTES + packing.ciphertexts * key.ciphertext_bytes
-        floor = math.ceil(math.log2(parties + 1))
-        rows.append(
-            {
-                "like": name,
-                "parties": parties,
-                "degree": degree,
-                "counts": packing.length,
-                "bytes_per_ballot": size,
-                "bits_per_count": 8 * size / packing.length,
-                "floor_bits": floor,
-                "over_floor": 8 * size / packing.length / floor,
-                "ballot_count_bits": packing.length * floor,
-            }
-        )
-    return rows
-
-
-_MEMORY = """
-import numpy as np
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.simulation.key_setup import setup_keys
-from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.linear import LinearVoter
-from psephos.specs.base import Participants
-from psephos.specs.tally import TallySpec
-M = {parties}
-X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
-ceremony = setup_keys(M, key_bits=512, holders=5, threshold=3, test_key=True)
-spec = TallySpec(AuxiliarySet(X), 2)
-round_ = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, test_key=True))
-voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
-done = simulate_sum(round_, ceremony, PartyFactory(spec, voters), RunConfig("short"))
-assert done.equals_plaintext
-print(done.peak_memory_mb)
-"""
-
-
-def memory() -> list[dict[str, float]]:
-    """Return the peak megabytes of a whole round in one process, under a test key, by number of parties."""
-    rows = []
-    for parties in (64, 256, 1024):
-        code = _MEMORY.format(parties=parties)
-        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
-        rows.append({"parties": parties, "peak_mb": round(float(process.stdout), 1)})
-    return rows
-
-
-def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
-    """Return the row of a large run.
-
-    Args:
-        run: the output of `psephos simulate tally --json`.
-        note: a remark for the reader of the row.
-    """
-    shape = {
-        n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness", "proofs")
-    }
-    phases = ("encrypt", "aggregate", "decrypt")
-    return {
-        **shape,
-        "dataset": run["dataset"],
-        "workers": run["options"]["workers"],
-        "tally_equals_plaintext": run["tally_equals_plaintext"],
-        "ciphertexts_per_ballot": run["ciphertexts_per_ballot"],
-        "bytes_per_ballot": run["bytes_per_ballot"],
-        "train_seconds": run["seconds"]["train"],
-        "total_seconds": sum(run["seconds"].values()),
-        "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
-        "peak_memory_mb": run["peak_memory_mb"],
-        "note": note,
-    }

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from benchmarks.comparisons import comparison
 from benchmarks.core import addition, encryption
 from benchmarks.peers import peers
 from psephos.protocol.paillier.kernel import kernel
@@ -21,8 +20,6 @@ LIBRARIES = (
     "pypaillier",
     "sf-heu",
     "tno.mpc.encryption_schemes.paillier",
-    "tno.mpc.encryption_schemes.dgk",
-    "tno.mpc.protocols.secure_comparison",
 )
 """Libraries whose versions the result names."""
 
@@ -31,7 +28,7 @@ SHAPES = {"HAR": (1352, 6, 1000), "KDD-99": (43_000, 2, 20_000)}
 
 
 def measure(bits: Sequence[int], repetitions: int = 7) -> dict[str, Any]:
-    """Measure encryption, counting, other libraries and secure comparison at each key size, on one core.
+    """Measure encryption, counting and other libraries at each key size, on one core.
 
     Times are medians; ratios are taken within this run.
 
@@ -41,7 +38,7 @@ def measure(bits: Sequence[int], repetitions: int = 7) -> dict[str, Any]:
 
     Returns:
         `machine` (the processor's architecture), `python` and `libraries`: versions; `kernel`: "ifma" (AVX-512) or
-        "gmpy2"; `encryption`, `addition`, `peers`, `comparisons`: one entry per key size, two for addition.
+        "gmpy2"; `encryption`, `addition`, `peers`: one entry per key size, two for addition.
     """
     counting = [addition(name, size, *shape, repetitions) for size in bits for name, shape in SHAPES.items()]
     return {
@@ -52,7 +49,6 @@ def measure(bits: Sequence[int], repetitions: int = 7) -> dict[str, Any]:
         "encryption": [asdict(encryption(size, repetitions)) for size in bits],
         "addition": [asdict(one) for one in counting],
         "peers": [asdict(peers(size, repetitions)) for size in bits],
-        "comparisons": [asdict(comparison(size, repetitions)) for size in bits],
     }
 
 

@@ -1,7 +1,6 @@
 """Accuracy on ordinary tables whose public rows are labelled: a rehearsed step against what there was before.
 
     python -m benchmarks.tables OUT.json --half report --splits 5
-    python -m benchmarks.tables RIVALS.json --half report --splits 2 --rivals pure
     python -m benchmarks.tables SHARES.json --half report --splits 3 --class-shares
 
 The tables come from scikit-learn and from generators: 1 to 50 % positives or several classes, 5 to 100 parties, 178 to
@@ -11,9 +10,8 @@ showed that plans were too bold where public rows are few. Plans have been compa
 on the development half, to which three tables were added, and is confirmed by tables that were made afterwards. Rows
 are scaled as `psephos run` scales a user's own table. All releases have a pure epsilon and the noise that `psephos run`
 adds: sums of own rows and of steps that of the parties' shares, of which two are not counted on; votes and averages the
-curator's. OUT.json has a line for each split; splits that it has already are not repeated. The second command measures
-rivals (`benchmarks.table_rivals`) in the place of these methods, each tuned by a rehearsal and in hindsight. With
---class-shares the methods that do not use labels are measured with and without announced class shares.
+curator's. OUT.json has a line for each split; splits that it has already are not repeated. With --class-shares
+the methods that do not use labels are measured with and without announced class shares.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
-from benchmarks.table_rivals import DELTA, LAWS, RIVALS, measure_rivals
 from psephos.curator.hamm.class_shares import with_class_shares
 from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
 from psephos.curator.hamm.rehearsal import fit_public
@@ -64,8 +61,6 @@ TODAY = ("statistic", "avg", "joint own-data", "joint whitened", "joint vote-dir
 """Methods of `psephos run` that do not use the labels of public rows."""
 
 METHODS = ("rehearsed", "public", "most frequent", *TODAY)
-CURATOR = "rehearsed, curator"
-"""The rehearsed step with the noise of a trusted curator, beside its rivals."""
 
 SHARES = "class shares"
 """The law that stands in a line of `measure_shares`."""
@@ -290,18 +285,11 @@ def hint(problem: dict[str, Any], epsilon: float, labelled: int) -> str:
     return "" if suggestion is None else suggestion[0]
 
 
-def rehearsed(
-    problem: dict[str, Any], epsilon: float, *, law: str = "pure", curator: bool = False
-) -> tuple[Callable[[], Array], dict[str, Any]]:
-    """Return what draws a release of the rehearsed step, and what its plan says.
-
-    `curator`: plan and draw it with the noise of a trusted curator, which rivals have.
-    """
+def rehearsed(problem: dict[str, Any], epsilon: float) -> tuple[Callable[[], Array], dict[str, Any]]:
+    """Return what draws a release of the rehearsed step, and what its plan says."""
     parties, classes = problem["parties"], problem["classes"]
     start = time.process_time()
-    terms: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
-    if not curator:
-        terms["contributors"] = contributors(parties, COLLUDERS)
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-6, "contributors": contributors(parties, COLLUDERS)}
     rehearsal = rehearsal_of(
         problem["auxiliary"],
         problem["public labels"],
@@ -309,7 +297,7 @@ def rehearsed(
         parties,
         rows=problem["size"],
         model=problem["model"],
-        mechanism="discrete-laplace" if law == "pure" else "gaussian",
+        mechanism="discrete-laplace",
         **terms,
     )
     summary = {
@@ -332,7 +320,7 @@ def rehearsed(
     mechanism = plan.mechanism
 
     def draw() -> Array:
-        noise = mechanism.sample() if curator else joint_noise(mechanism, shares)
+        noise = joint_noise(mechanism, shares)
         return fit_rehearsed(plan, [int(entry) + extra for entry, extra in zip(total, noise, strict=True)])
 
     return draw, summary
@@ -349,19 +337,6 @@ def references(problem: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
         "most frequent": float(np.mean(test == np.bincount(y).argmax())),
         "pooled": float(pooled.score(public_features(problem["X_test"]), test)),
     }
-
-
-def measure_law(half: str, name: str, seed: int, draws: int, law: str) -> dict[str, Any]:
-    """Return the accuracies of one split with a law of noise: of the rehearsed step, and of its rivals by epsilon."""
-    problem = prepare(half, name, seed, trained=False)
-    line: dict[str, Any] = references(problem, name, seed) | {"law": law, "cells": {}}
-    for epsilon in EPSILONS:
-        line["cells"][f"{epsilon:g}"] = cell = {}
-        for name, curator in (("rehearsed", False), (CURATOR, True)):
-            draw, _ = rehearsed(problem, epsilon, law=law, curator=curator)
-            cell[name] = [accuracy(problem, draw()) for _ in range(draws)]
-    line["rivals"] = measure_rivals(problem, problem["model"], law, EPSILONS, draws, seed)
-    return line
 
 
 def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...] = METHODS) -> dict[str, Any]:
@@ -480,58 +455,6 @@ def _gaps(cells: dict[tuple[str, str], dict[str, float]]) -> list[str]:
     return words
 
 
-def rivals_page(lines: list[dict[str, Any]]) -> str:
-    """Return the table of the rivals with one law of noise, and its figures, as Markdown."""
-    cells = means(lines)
-    rivals: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for line in lines:
-        for epsilon, name in product(line["cells"], RIVALS):
-            found, at = line["rivals"][name][epsilon], rivals[line["table"], epsilon]
-            at[name].append(float(np.mean(found["released"])))
-            at[f"{name}, in hindsight"].append(found["hindsight"])
-    for where, measured in rivals.items():
-        cells[where] |= {name: float(np.mean(values)) for name, values in measured.items()}
-    honest, late = ["rehearsed", CURATOR, "public", *RIVALS], [f"{name}, in hindsight" for name in RIVALS]
-    columns = [
-        "rehearsed",
-        CURATOR,
-        "public",
-        *(column for pair in zip(RIVALS, late, strict=True) for column in pair),
-        "pooled",
-    ]
-    out = [f"| table | epsilon | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
-    for (table, epsilon), cell in cells.items():
-        out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in columns)} |")
-    out += ["", *_regrets(cells, honest, columns[:-1]), "", *_against_rivals(lines, cells)]
-    return "\n".join(out)
-
-
-def _against_rivals(lines: list[dict[str, Any]], cells: dict[tuple[str, str], dict[str, float]]) -> list[str]:
-    """Return where each rival is better than the rehearsed step, and how often it is below the public model."""
-    words = []
-    for name in RIVALS:
-        found = [(line, line["rivals"][name][epsilon]) for line in lines for epsilon in line["cells"]]
-        below = np.array([line["public"] - float(np.mean(cell["released"])) for line, cell in found])
-        asked = float(np.mean([cell["asks"] for _, cell in found]))
-        anyway = float(np.mean([cell["asked anyway"] for _, cell in found]))
-        seconds = max(line["rivals"][name]["seconds"] for line in lines)
-        for ours in ("rehearsed", CURATOR):
-            better = {at: cell[name] - cell[ours] for at, cell in cells.items()}
-            where = [f"{table} {epsilon} by {gap:.3f}" for (table, epsilon), gap in better.items() if gap > 0.005]
-            worse = sum(gap < -0.005 for gap in better.values())
-            words.append(
-                f"* {name} is better than {ours} by more than .005 in {len(where)} of {len(cells)} cells, worse by "
-                f"more than .005 in {worse}. Better: {'; '.join(where) or 'none'}"
-            )
-        words += [
-            f"* {name} asks the parties in {asked:.0%} of {len(found)} cells (a table, a split, an epsilon), and is "
-            f"more than .005 below public in {np.mean(below > 0.005):.1%}, at most by {below.max():.3f}; if it asked "
-            f"in all cells its mean would be {anyway:.3f}; its rehearsal of {len(EPSILONS)} epsilons takes at most "
-            f"{seconds:.0f} s",
-        ]
-    return words
-
-
 def _regrets(cells: dict[tuple[str, str], dict[str, float]], rated: Sequence[str], methods: Sequence[str]) -> list[str]:
     """Return a table of the mean of methods, and of their distance from the best of those that are rated."""
     best = {at: max(cell[name] for name in rated) for at, cell in cells.items()}
@@ -584,28 +507,20 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--only", nargs="*", help="only these tables")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
-    parser.add_argument("--rivals", nargs="+", choices=LAWS, help="rivals with these noises in the place of methods")
     parser.add_argument("--class-shares", action="store_true", help="with and without announced class shares")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {(line["table"], line["seed"], line.get("law")) for line in lines}
-    kinds = options.rivals or ([SHARES] if options.class_shares else [None])
-    for seed, law, name in product(range(options.splits), kinds, options.only or HALVES[options.half]):
+    law = SHARES if options.class_shares else None
+    for seed, name in product(range(options.splits), options.only or HALVES[options.half]):
         if (name, seed, law) in done:
             continue
         terms = options.half, name, seed, options.draws
-        if law is None:
-            lines.append(measure(*terms, tuple(options.methods)))
-        else:
-            lines.append(measure_shares(*terms) if law == SHARES else measure_law(*terms, law))
+        lines.append(measure(*terms, tuple(options.methods)) if law is None else measure_shares(*terms))
         with options.out.open("a") as file:
             file.write(json.dumps(lines[-1]) + "\n")
-    for law in kinds:
-        own = [line for line in lines if line.get("law") == law]
-        if law in LAWS:
-            print(f"With a {law} law:\n\n{rivals_page(own)}\n")
-        else:
-            print(page(own) if law is None else shares_page(own))
+    own = [line for line in lines if line.get("law") == law]
+    print(page(own) if law is None else shares_page(own))
 
 
 if __name__ == "__main__":
