@@ -7,7 +7,7 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
   minimiser towards the class means; with a smaller one the noise outgrows it. lambda never rises with epsilon
   (docs/theory.md, "The ridge of vote and soft"). Without noise it is Hamm's 1e-4.
 * **Method** (`choose_method`). For linear learners, the rehearsed step where public rows have labels: on ordinary
-  tables it has the highest mean accuracy and the smallest worst loss of all methods (benchmarks/tables.md). Without
+  tables it has the highest mean accuracy and the smallest worst loss of all methods (benchmarks/README.md). Without
   labels the whitened average where parties are few, because each then has enough rows for a classifier of its own, and
   otherwise the own-data statistic, because rows carry more information than votes. Directions of votes for every other
   kind of classifier, which only votes can represent: they need less noise than a statistic of counted votes, and nobody
@@ -16,7 +16,7 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
   is expected to exceed 0.3 of the signal, or where linear classifiers could be summed without opening counts of
   votes. For two classes without labelled public rows it is clipped averaging, where its noise is expected to be no
   longer than the ball: classifiers that parties trained keep the classes' shares, which linear statistics lose
-  (benchmarks/tables.md).
+  (benchmarks/README.md).
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters for its predictions, and once
   the parameters of every party are projected on the ball, the ratio of noise to average no longer depends on its radius
   C. C = R(lambda)/10 is small enough for that, with the parties' lambda at Hamm's 1e-4.

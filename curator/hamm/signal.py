@@ -15,7 +15,7 @@ The expectations are over S given T. S is taken to be Gaussian with mean 0, with
 is taken to be Gaussian with its true variance. If the labels of the classifier without noise were the truth, the
 released classifier would have accuracy `agreement` and the constant classifier `usual`. A release
 is `useless` when agreement - usual < `REACH` (1 - usual), or when ||T||^2 is less than `EVIDENCE` standard deviations
-of ||noise||^2 above E||noise||^2. Both numbers were chosen on simulated tables; benchmarks/signal.md has the error
+of ||noise||^2 above E||noise||^2. Both numbers were chosen on simulated tables; benchmarks/README.md has the error
 rates.
 
 **Limit.** Public rows and a noisy release do not show whether the classifier without noise is right, nor which class is

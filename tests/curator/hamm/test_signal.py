@@ -114,7 +114,7 @@ def test_the_share_and_its_deviation() -> None:
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("falling", [True, False])
 def test_noise_alone_is_called_useless_and_a_clear_release_is_not(classes: int, falling: bool) -> None:
-    """Noise alone passes for signal in 15 % of draws in 5 dimensions, 13 % in 15 (benchmarks/signal.md)."""
+    """Noise alone passes for signal in 15 % of draws in 5 dimensions, 13 % in 15 (benchmarks/README.md)."""
     generator, counted = np.random.default_rng(3), {0.0: 0, 100.0: 0}
     for energy in counted:
         for _ in range(200):

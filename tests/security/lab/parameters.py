@@ -1316,7 +1316,7 @@ are as wide, long or improbable as required; the required value is not imported.
 also runs most measurements with a weaker number, which they must notice, and finds every constant of `protocol`,
 `parties` and `curator` that is neither here nor among those that no proof rests on. A statistical measurement fails
 a sound product with probability 2^-31 at most. The scale of each release's noise is measured [on what is
-published](../../benchmarks/audit.md#what-the-checks-do).
+published](../../benchmarks/README.md).
 
 `PARAMETERS` in that file names each measurement.
 """
