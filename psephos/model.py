@@ -21,12 +21,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
-from psephos.curator.ledger import NeighbourCost, costs_together
+from psephos.curator.ledger import NeighbourCost, Release, costs_together
 from psephos.data.tables import Encoding, cells_of, places_of
+from psephos.files import write_atomically
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.foreign import has_controls, read_bytes
-from psephos.results import Release
-from psephos.results.files import write_atomically
 
 __all__ = [
     "MODEL_FILE",

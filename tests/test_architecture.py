@@ -171,16 +171,17 @@ def test_no_module_and_folder_share_a_name(package: str) -> None:
 # -- the layers of psephos
 
 LAYERS: dict[str, set[str]] = {
+    "files": set(),
     "options": set(),
     "progress": set(),
     "sweep": {"progress"},
     "specs": set(),
     "data": {"options"},
-    "model": {"data", "results"},
+    "model": {"data", "files"},
     "budget": {"data", "results"},
-    "results": {"data", "model"},
-    "simulation": {"budget", "specs", "data", "results", "model", "options", "progress", "sweep"},
-    "study": {"budget", "specs", "data", "results", "model", "options", "progress"},
+    "results": {"data", "files", "model"},
+    "simulation": {"budget", "files", "specs", "data", "results", "model", "options", "progress", "sweep"},
+    "study": {"budget", "files", "specs", "data", "results", "model", "options", "progress"},
     "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress", "sweep"},
     "audit": {"simulation", "study", "specs", "data", "results", "model", "options", "progress"},
 }

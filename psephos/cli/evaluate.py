@@ -11,9 +11,9 @@ import typer
 from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
 from psephos.cli.simulate import perform
+from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, Model, ReleasedRegressor, load_model, written_model
 from psephos.protocol.errors import InvalidParameter, ModelError
-from psephos.results.files import write_atomically
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 

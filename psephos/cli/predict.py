@@ -36,11 +36,11 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Predict with a model file: print the rows of FILE as they are, with the prediction in an added column."""
         from psephos.data.tables import SEPARATOR, canonical_table, read_cells
+        from psephos.files import write_atomically
         from psephos.model import load_model
         from psephos.protocol.errors import DataError
         from psephos.protocol.foreign import printable
         from psephos.results import FORMAT
-        from psephos.results.files import write_atomically
 
         classifier = load_model(model)
         cells = read_cells(file)

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from psephos.files import write_atomically
 from psephos.protocol.errors import ReportError
 from psephos.protocol.foreign import read_text
 from psephos.results import Result
 from psephos.results.document import Document
-from psephos.results.files import write_atomically
 
 MOST_BYTES = 1 << 28
 """The largest saved result that is read, in bytes."""

@@ -29,6 +29,7 @@ from psephos.curator.losses import loss_named
 from psephos.data.partition import load_split
 from psephos.data.schema import WIDEST
 from psephos.data.tables import Column, Encoding
+from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_onnx, written_model
 from psephos.options import option
 from psephos.parties.learners import LEARNERS
@@ -39,7 +40,6 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import TallyResult
 from psephos.results.card import model_card
-from psephos.results.files import write_atomically
 from psephos.simulation.sums import LABELLED_METHODS, RECORD_METHODS
 from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
 from psephos.specs.tally import LABELS

@@ -20,13 +20,13 @@ from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.splits import Split
+from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, RegressionModel, write_onnx, written_model
 from psephos.parties.noise import contributors
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated
 from psephos.results.base import timed
 from psephos.results.card import regression_card
-from psephos.results.files import write_atomically
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.job import JobOptions

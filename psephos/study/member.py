@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from psephos.files import write_atomically
 from psephos.model import MODEL_FILE
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
@@ -24,7 +25,6 @@ from psephos.protocol.errors import StudyError, WrongResultError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.results.files import write_atomically
 from psephos.specs.registry import check_study, is_verifiable
 from psephos.specs.study import StudyTerms
 from psephos.study.budget import charge_budget, check_budget, total_text

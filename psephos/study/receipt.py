@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psephos
+from psephos.files import write_atomically
 from psephos.protocol.errors import ReportError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.results.files import write_atomically
 from psephos.results.palette import DARK, LIGHT
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import (

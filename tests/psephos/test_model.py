@@ -21,12 +21,11 @@ from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
-from psephos.curator.ledger import costs_together
+from psephos.curator.ledger import Release, costs_together
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError, PsephosError
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.results import Release
 
 ENCODING = Encoding(
     (Column("age", "number", fill=40.0), Column("city", "text", values=("Lima", "Oslo")), Column("seen", "date"))

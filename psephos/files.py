@@ -1,4 +1,4 @@
-"""Writes the files of results: whole or not at all, and never in the place of something that is no file."""
+"""Writes files whole or not at all, and never in the place of something that is no file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from psephos.protocol.randomness import SYSTEM
 
 __all__ = ["write_atomically"]
+
+_OTHERS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int | None = None, may_stream: bool = False) -> None:
@@ -33,7 +35,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int | None = None, may
         if found is not None and not stat.S_ISREG(found):
             if not may_stream or not (stat.S_ISFIFO(found) or stat.S_ISCHR(found)):
                 code = errno.EISDIR if stat.S_ISDIR(found) else errno.EINVAL
-                raise OSError(code, "it is a directory, a pipe, a device or a socket, and not a file")
+                raise OSError(code, f"it is {_OTHERS.get(stat.S_IFMT(found), 'a device')}, and not a file")
             path.write_bytes(content)
             return
         if mode is None and found is not None:

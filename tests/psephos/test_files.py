@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from psephos.cli.main import build
 from psephos.cli.shared import OutputError
+from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, written_model
-from psephos.results.files import write_atomically
 from tests.psephos.test_model import MODELS, TABLE
 
 
