@@ -237,7 +237,8 @@ def test_the_second_verifier_accepts_the_proofs_of_the_page() -> None:
 
 
 def test_the_page_names_every_kind_of_message() -> None:
-    rows = dict(re.findall(r"^\| (\d+) \| ([a-z ]+) \| ", PAGE, re.M))
+    table = PAGE.split("## 3. ")[1].split("## 4. ")[0]
+    rows = dict(re.findall(r"(?:^\||;) (\d+) ([a-z ]+[a-z])", table, re.M))
     assert rows == {str(int(kind)): kind.title for kind in Kind}
     assert {name: Kind[name.replace(" ", "_").upper()] for name in KINDS} == KINDS
 

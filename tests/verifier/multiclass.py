@@ -1,4 +1,4 @@
-"""The classifier of a statistic of three or more classes, by section 9.1 of docs/wire.md."""
+"""The classifier of a statistic of three or more classes, by sections 9 and 12 of docs/wire.md."""
 
 from __future__ import annotations
 
