@@ -7,7 +7,7 @@ import os
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
-from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Optional, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -16,12 +16,21 @@ from psephos.options import join_list, split_list
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help lists options under headings, the `rich_help_panel` of each option."""
+    """A command whose help lists options under headings, the `rich_help_panel` of each option.
+
+    Attributes:
+        shown: names of the parameters that --help shows, where --help-all shows all of them; () for all in both.
+    """
+
+    shown: ClassVar[Sequence[str]] = ()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options to the help, those without a heading first."""
         groups: dict[str, list[tuple[str, str]]] = {"Options": []}
+        some = self.shown and not ctx.meta.get(_ALL)
         for parameter in self.get_params(ctx):
+            if some and parameter.name not in self.shown:
+                continue
             if (record := parameter.get_help_record(ctx)) is not None:
                 heading = getattr(parameter, "rich_help_panel", None) or "Options"
                 groups.setdefault("Arguments" if parameter.param_type_name == "argument" else heading, []).append(
@@ -31,6 +40,9 @@ class SectionedCommand(TyperCommand):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+        if some:
+            with formatter.section("All options"):
+                formatter.write_text(f"{ctx.command_path} --help-all shows the others too.")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; raises BadParameter with a message in plain English."""
@@ -39,6 +51,24 @@ class SectionedCommand(TyperCommand):
         except typer.BadParameter as error:
             error.message = _plain_message(error)
             raise
+
+
+_ALL = "psephos.help-all"
+"""Where a context says that all options are shown."""
+
+
+def _print_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option("--help-all", is_eager=True, callback=_print_all, help="Show all options and exit."),
+]
+"""The option of a command with `SectionedCommand.shown`."""
 
 
 def _with_home(word: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import HelpAll, SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
 from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
@@ -61,16 +61,35 @@ OPTIONS = (
     "journal",
     "seed",
 )
+MAIN = (
+    "data",
+    "label",
+    "party",
+    "public",
+    "schema",
+    "ignore",
+    "task",
+    "unit",
+    "method",
+    "epsilon",
+    "budget",
+    "seed",
+    "output",
+    "report",
+)
+"""The options that `psephos run --help` shows."""
 EXAMPLES = (
     "psephos run --output out",
     "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
     "psephos run --data patients.csv --label outcome --party hospital --schema patients.toml --output out",
-    "psephos run --data patients.csv --label outcome --public open.csv --parties 40 --epsilon 3 --output out",
     "psephos run --data patients.csv --label outcome --party hospital --public open.csv --unit record",
     "psephos run --data patients.csv --label days --party hospital --public 11 --task regression --unit record",
-    "psephos run --method own-data --budget patients.budget --budget-limit 3 --output out",
-    "psephos run --dataset har --parties 1000 --data-dir DIR --json",
+    "psephos run --method own-data --budget patients.budget --output out",
 )
+
+
+class _Command(SectionedCommand):
+    shown = MAIN
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +97,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "run",
-        cls=SectionedCommand,
+        cls=_Command,
         help="The main job: data in, one private classifier out, with its card.",
         epilog=examples(*EXAMPLES),
     )
@@ -96,6 +115,7 @@ def register(app: typer.Typer) -> None:
         report: ReportDir = None,
         as_json: AsJson = False,
         verbose: Verbose = False,
+        help_all: HelpAll = False,
     ) -> None:
         if onnx and output is None:
             raise InvalidParameter("--onnx is written into the directory of --output: name one")

@@ -83,6 +83,15 @@ def test_the_help_lists_every_command_and_imports_none() -> None:
     assert done.stdout.rstrip().endswith("set()")
 
 
+def test_the_help_of_run_shows_its_main_options_and_help_all_shows_every_one() -> None:
+    def shown(word: str) -> set[str]:
+        return {line.split()[0] for line in invoke("run", word).output.splitlines() if line.startswith("  --")}
+
+    few, every = shown("--help"), shown("--help-all")
+    assert len(few) == 14
+    assert few | {"--test-key", "--help-all", "--json"} <= every
+
+
 def test_help_names_every_learner_and_variant() -> None:
     from psephos.curator.psgd.agreement import VARIANTS
     from psephos.parties.learners import LEARNERS
