@@ -381,7 +381,7 @@ def measure_split(
 
         def samplers_at(epsilon: float, law: str = law, mechanism: MechanismName = mechanism) -> dict[str, Sampler]:
             """Return the sampler of each method, and of each rival with each value of its parameter, at an epsilon."""
-            request = ReleaseRequest(epsilon, 1e-6, mechanism, None, "certified", False)
+            request = ReleaseRequest(epsilon, 1e-6, mechanism, None)
             ours = _ours(problem, law, request, seed, fit)
             methods = {name: make() for name, make in ours.items() if name in columns}
             samplers: dict[str, Sampler] = {name: partial(method.draw, SYSTEM) for name, method in methods.items()}

@@ -5,7 +5,7 @@
 The table and the weights are those of `benchmarks.regression` ("kdd count", epsilon 1). Of each split, 5,000 test rows
 are evaluated, with noise that is drawn anew in each run. NumPy draws the noise, from the same distribution as the sum
 of the parties' shares. "all" relies on the noise of all five parties; "majority" on that of two of five, which is the
-default with three of five key holders. `--neighbours` has no influence. The error of a row is clipped to half, three
+default with three of five key holders. The error of a row is clipped to half, three
 quarters (the default) or all of the range of predictions.
 
 Printed errors are root mean squares of the difference from scikit-learn's values for the same rows, which are not

@@ -6,7 +6,7 @@ Rows are synthetic: their score is the log odds of class 1, with an accuracy of 
 the rows in class 1. There are 200 public rows. NumPy draws the noise, from the same distribution as the sum of the
 parties' shares; without noise the encrypted sum of the command opens to the same integers, which its tests compare.
 "all" relies on the noise of all five parties; "majority" on that of two of five, which is the default with three of
-five key holders. The default neighbours are "replace". Calibration is measured with the same scores times three, on
+five key holders. Calibration is measured with the same scores times three, on
 10,000 other rows.
 """
 
@@ -31,7 +31,6 @@ PARTIES, ROWS = 5, 5000
 CONTRIBUTORS = {"all": 5, "majority": 2}
 """Number of parties whose noise shares are relied on."""
 
-CONDITIONS = (("all", "add-remove"), ("majority", "add-remove"), ("majority", "replace"))
 TOO_LARGE = 3.0
 """Factor by which scores are too large where calibration is measured."""
 
@@ -68,7 +67,7 @@ def calibration_error(score: Any, y: Any) -> float:
     return float(sum(abs(probability[p].mean() - y[p].mean()) * len(p) for p in pieces) / len(y))
 
 
-def measure(epsilon: float, contributors: int, neighbours: str, runs: int) -> list[float]:
+def measure(epsilon: float, contributors: int, runs: int) -> list[float]:
     """Measure the errors of private evaluation over `runs` draws of rows and noise.
 
     Returns:
@@ -80,7 +79,7 @@ def measure(epsilon: float, contributors: int, neighbours: str, runs: int) -> li
     for run in range(runs):
         for scale in (1.0, TOO_LARGE):
             public, _ = population(generator, 200, scale)
-            terms: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, "contributors": contributors}
+            terms: dict[str, Any] = {"epsilon": epsilon, "contributors": contributors}
             plan = plan_evaluation(public, np.array([[1.0], [0.0]]), 2, PARTIES, **terms)
             X, y = population(generator, ROWS, scale)
             evaluation = evaluate(plan, X, y, generator)
@@ -107,14 +106,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
     runs = parser.parse_args().runs
-    print("| noise | neighbours | epsilon | accuracy | AUROC | calibration error before | after | scaled | missed |")
-    print("| --- " * 9 + "|")
-    for name, neighbours in CONDITIONS:
+    print("| noise | epsilon | accuracy | AUROC | calibration error before | after | scaled | missed |")
+    print("| --- " * 8 + "|")
+    for name, contributors in CONTRIBUTORS.items():
         for epsilon in EPSILONS:
-            accuracy, auroc, before, after, scaling = measure(epsilon, CONTRIBUTORS[name], neighbours, runs)
+            accuracy, auroc, before, after, scaling = measure(epsilon, contributors, runs)
             cells = f"{accuracy:.4f} | {auroc:.4f} | {before:.3f} | {after:.3f} | {scaling:.0%}"
             above_goal = ", ".join(missed_goals(epsilon, accuracy, auroc, after)) or "none"
-            print(f"| {name} | {neighbours} | {epsilon:g} | {cells} | {above_goal} |", flush=True)
+            print(f"| {name} | {epsilon:g} | {cells} | {above_goal} |", flush=True)
 
 
 def missed_goals(epsilon: float, accuracy: float, auroc: float, calibration: float) -> list[str]:

@@ -88,7 +88,7 @@ def commands(data_dir: str | None) -> dict[str, Command]:
         "a rehearsal": Command(("-c", _TABLE + _REHEARSE), 10.0, beyond=("-c", _TABLE), repetitions=3),
     }
     if data_dir is not None:
-        har = "simulate tally --dataset har --parties 1000 --lam 1e-4 --scaling max-norm --epsilon 10 --draws 1 --json"
+        har = "simulate tally --dataset har --parties 1000 --lam 1e-4 --epsilon 10 --draws 1 --json"
         methods = ("--methods", "vote,soft,avg,statistic,pate", "--data-dir", data_dir)
         entries["a rehearsal on HAR"] = Command(
             ("-c", _HAR + _REHEARSE, data_dir), 30.0, beyond=("-c", _HAR, data_dir), repetitions=1

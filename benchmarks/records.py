@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import psephos
-from psephos.curator.hamm.records import NEIGHBOURS, plan_records
+from psephos.curator.hamm.records import plan_records
 from psephos.data.datasets import load
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
@@ -55,7 +55,7 @@ def data(name: str, data_dir: str) -> tuple[Any, Any]:
     return np.vstack([adult.X_train, adult.X_test]), np.concatenate([adult.y_train, adult.y_test])
 
 
-def measure(X: Any, y: Any, rows: int, seed: int, mechanism: str, neighbours: str) -> dict[str, list[float]]:
+def measure(X: Any, y: Any, rows: int, seed: int, mechanism: str) -> dict[str, list[float]]:
     """Return accuracy and AUROC by epsilon on the test rows of one split, and those of `COLUMNS`."""
     simulation = psephos.simulate(
         X,
@@ -64,7 +64,6 @@ def measure(X: Any, y: Any, rows: int, seed: int, mechanism: str, neighbours: st
         sizes=[rows // PARTIES] * PARTIES,
         auxiliary=PUBLIC,
         unit="record",
-        neighbours=neighbours,
         announced_rows=rows,
         mechanism=mechanism,
         epsilons=EPSILONS,
@@ -105,12 +104,12 @@ def table(lines: list[dict[str, Any]]) -> str:
     cells: dict[tuple[Any, ...], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         for epsilon, pair in line["found"].items():
-            cells[line["name"], line["rows"], line["mechanism"], line["neighbours"]][epsilon].append(pair)
+            cells[line["name"], line["rows"], line["mechanism"]][epsilon].append(pair)
     out = [f"| | splits | {' | '.join(COLUMNS)} |", "| --- " * (len(COLUMNS) + 2) + "|"]
-    for (name, rows, mechanism, neighbours), by_epsilon in cells.items():
+    for (name, rows, mechanism), by_epsilon in cells.items():
         means = ["{:.3f}/{:.3f}".format(*np.mean(by_epsilon[epsilon], axis=0)) for epsilon in COLUMNS]
         splits = len(by_epsilon["public"])
-        out.append(f"| {name}, {rows:,} rows, {mechanism}, {neighbours} | {splits} | {' | '.join(means)} |")
+        out.append(f"| {name}, {rows:,} rows, {mechanism} | {splits} | {' | '.join(means)} |")
     return "\n".join(out)
 
 
@@ -122,17 +121,15 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     chosen = parser.parse_args()
     lines = [json.loads(line) for line in chosen.out.read_text().splitlines()] if chosen.out.exists() else []
-    done = {(line["name"], line["rows"], line["mechanism"], line["neighbours"], line["seed"]) for line in lines}
+    done = {(line["name"], line["rows"], line["mechanism"], line["seed"]) for line in lines}
     loaded = {name: data(name, chosen.data_dir) for name in {name for name, *_ in CASES}}
     for seed in range(chosen.splits):
         for name, rows, mechanism in CASES:
-            for neighbours in NEIGHBOURS:
-                terms = {"name": name, "rows": rows, "mechanism": mechanism, "neighbours": neighbours, "seed": seed}
-                if tuple(terms.values()) not in done:
-                    scores = measure(*loaded[name], rows, seed, mechanism, neighbours)
-                    lines.append(terms | {"found": scores})
-                    with chosen.out.open("a") as file:
-                        file.write(json.dumps(lines[-1]) + "\n")
+            terms = {"name": name, "rows": rows, "mechanism": mechanism, "seed": seed}
+            if tuple(terms.values()) not in done:
+                lines.append(terms | {"found": measure(*loaded[name], rows, seed, mechanism)})
+                with chosen.out.open("a") as file:
+                    file.write(json.dumps(lines[-1]) + "\n")
     print(table(lines))
 
 

@@ -29,7 +29,6 @@ from psephos.simulation.regression import RegressionRun
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 PARTIES, PUBLIC, TEST = 5, 200, 10_000
-CASES = (("kdd count", "replace"), ("kdd count", "add-remove"), ("sites", "replace"), ("heavy tails", "replace"))
 ROWS = {"kdd count": 30_000, "sites": 10_000, "heavy tails": 10_000}
 
 
@@ -69,7 +68,7 @@ def split_of(name: str, X: Any, y: Any, public: Any, parties: Any, test: Any, se
     return Split(Dataset(name, X, y, None, None, (), name), seed, public, tuple(parties), test)
 
 
-def measure(split: Split, neighbours: str) -> dict[str, dict[str, float]]:
+def measure(split: Split) -> dict[str, dict[str, float]]:
     """Return the errors of each column for one split."""
     errors: dict[str, dict[str, float]] = {}
     rows = sum(map(len, split.parties))
@@ -80,7 +79,6 @@ def measure(split: Split, neighbours: str) -> dict[str, dict[str, float]]:
         "parties": PARTIES,
         "task": "regression",
         "unit": "record",
-        "neighbours": neighbours,
         "announced_rows": rows,
         "key_bits": 512,
         "test_key": True,
@@ -99,11 +97,11 @@ def table(lines: list[dict[str, Any]]) -> str:
     """Return the mean R^2 by table, as Markdown."""
     columns = ["public", *(f"{e:g}" for e in EPSILONS), "least squares", "huber"]
     out = [f"| | splits | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
-    for case in CASES:
-        own = [line["errors"] for line in lines if (line["name"], line["neighbours"]) == case]
+    for case in ROWS:
+        own = [line["errors"] for line in lines if line["name"] == case]
         for measure_name in ("r2", "rmse", "mae") if own else ():
             means = [f"{np.mean([errors[column][measure_name] for errors in own]):.3f}" for column in columns]
-            out.append(f"| {', '.join(case)}, {measure_name} | {len(own)} | {' | '.join(means)} |")
+            out.append(f"| {case}, {measure_name} | {len(own)} | {' | '.join(means)} |")
     return "\n".join(out)
 
 
@@ -115,13 +113,13 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     chosen = parser.parse_args()
     lines = [json.loads(line) for line in chosen.out.read_text().splitlines()] if chosen.out.exists() else []
-    done = {(line["name"], line["neighbours"], line["seed"]) for line in lines}
+    done = {(line["name"], line["seed"]) for line in lines}
     for seed in range(chosen.splits):
-        for name, neighbours in CASES:
-            if (name, neighbours, seed) not in done:
+        for name in ROWS:
+            if (name, seed) not in done:
                 split = kdd_count(chosen.data_dir, seed) if name == "kdd count" else synthetic(name, seed)
-                line = {"name": name, "neighbours": neighbours, "seed": seed}
-                lines.append(line | {"errors": measure(split, neighbours)})
+                line = {"name": name, "seed": seed}
+                lines.append(line | {"errors": measure(split)})
                 with chosen.out.open("a") as file:
                     file.write(json.dumps(lines[-1]) + "\n")
     print(table(lines))

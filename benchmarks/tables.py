@@ -348,7 +348,7 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
     for epsilon in CASE_EPSILONS if half == "cases" else EPSILONS:
         draw, line["plans"][f"{epsilon:g}"] = rehearsed(problem, epsilon)
         cell = {"rehearsed": [accuracy(problem, draw()) for _ in range(draws)]}
-        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
+        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None)
         ours = _ours(problem, "pure", request, seed, None)
         for method in set(TODAY) & set(columns):
             release = ours[method]()
@@ -381,7 +381,7 @@ def measure_shares(half: str, name: str, seed: int, draws: int) -> dict[str, Any
         f"wrong {SHARES}": announced_shares(problem["y"], classes, WRONG),
     }
     for epsilon in EPSILONS:
-        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
+        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None)
         ours, cell = _ours(problem, "pure", request, seed, None), defaultdict[str, list[float]](list)
         for method in TODAY:
             release = ours[method]()

@@ -21,14 +21,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate, shown
-from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.error_evaluation import ERROR_ROW, ErrorGrid
@@ -58,7 +57,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Unit = Literal["record", "party"]
 UNITS: tuple[Unit, ...] = ("record", "party")
-"""What an evaluation protects."""
+"""What an evaluation protects: one row that is replaced, added or removed, or all that a party holds."""
 
 BINS = 10
 """Bins of the score where nobody says otherwise."""
@@ -164,7 +163,6 @@ class EvaluationPlan:
         public: the scores of public rows; None where a number is predicted.
         parties: M.
         unit: what epsilon protects.
-        neighbours: what neighbouring inputs differ in, where that is a record.
         epsilon: privacy parameter.
         mechanism: the noise, in lattice units.
         inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
@@ -174,7 +172,6 @@ class EvaluationPlan:
     public: PublicScores | None = field(repr=False)
     parties: int
     unit: Unit
-    neighbours: Neighbours
     epsilon: float
     mechanism: DiscreteLaplace
     inflation: float
@@ -201,7 +198,7 @@ class EvaluationPlan:
     @property
     def sensitivity(self) -> Sensitivity:
         """L1 sensitivity of the sum; in rows for a record, in shares for a party."""
-        exact = evaluation_sensitivity(self.grid, self.neighbours)
+        exact = evaluation_sensitivity(self.grid)
         return replace(exact, value=exact.value / self.grid.largest_norm)
 
     @property
@@ -216,11 +213,11 @@ class EvaluationPlan:
         return math.sqrt(self.inflation / 2) / math.sinh(1 / (2 * float(self.mechanism.scale_units)))
 
 
-def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid, neighbours: Neighbours) -> Sensitivity:
+def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid) -> Sensitivity:
     """Return the L1 sensitivity of the summed integers (docs/theory.md, "Private evaluation").
 
-    `neighbours` matters for a record of a classifier only: a replaced row changes two entries of each block. A row
-    whose number is predicted moves the sum no further when it is replaced than when it is added.
+    A replaced row changes two entries of each block. A row whose number is predicted moves the sum no further when it
+    is replaced than when it is added.
     """
     if isinstance(grid, ShareGrid):
         return Sensitivity(grid.maximum, norm="l1", unit="party", source="a share lies between 0 and 1")
@@ -228,7 +225,7 @@ def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid, neighbours: 
         source = "a row's count, its bounded errors and its bounded label"
         return Sensitivity(ERROR_ROW, norm="l1", unit="record", source=source)
     source = "a row is counted once in each block"
-    return Sensitivity(ROW * (2 if neighbours == "replace" else 1), norm="l1", unit="record", source=source)
+    return Sensitivity(2 * ROW, norm="l1", unit="record", source=source)
 
 
 # -- planning
@@ -242,7 +239,6 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
     *,
     epsilon: float,
     unit: Unit = "record",
-    neighbours: Neighbours = NEIGHBOURS[0],
     bins: int = BINS,
     contributors: int | None = None,
 ) -> EvaluationPlan:
@@ -255,7 +251,6 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
         parties: M.
         epsilon: privacy parameter.
         unit: what it protects.
-        neighbours: what neighbouring inputs differ in, for a record.
         bins: of the score, at least 2.
         contributors: number of parties whose shares make up the noise; by default all.
 
@@ -275,9 +270,7 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
     decisive = _decisive(scores)
     scoring = ScoreGrid(weights, _edges(decisive, bins, classes), classes)
     public = _public_scores(scoring, scores)
-    return _planned(
-        scoring, public, parties, unit=unit, neighbours=neighbours, epsilon=epsilon, contributors=contributors
-    )
+    return _planned(scoring, public, parties, unit=unit, epsilon=epsilon, contributors=contributors)
 
 
 def plan_error_evaluation(
@@ -287,7 +280,6 @@ def plan_error_evaluation(
     *,
     epsilon: float,
     unit: Unit = "record",
-    neighbours: Neighbours = NEIGHBOURS[0],
     contributors: int | None = None,
 ) -> EvaluationPlan:
     """Plan an evaluation of a prediction of a number, from public quantities.
@@ -295,14 +287,12 @@ def plan_error_evaluation(
     Args:
         weights: float64 (d, 1), of the prediction, as in `ErrorGrid`.
         label: the bounds of the label, and as its threshold the largest error that counts (`largest_error`).
-        parties, epsilon, unit, neighbours, contributors: as in `plan_evaluation`.
+        parties, epsilon, unit, contributors: as in `plan_evaluation`.
 
     Raises:
         InvalidParameter: an argument is out of range.
     """
-    grid = ErrorGrid(weights, label)
-    protected: Any = {"unit": unit, "neighbours": neighbours}
-    return _planned(grid, None, parties, epsilon=epsilon, contributors=contributors, **protected)
+    return _planned(ErrorGrid(weights, label), None, parties, unit=unit, epsilon=epsilon, contributors=contributors)
 
 
 def largest_error(low: float, high: float) -> float:
@@ -319,27 +309,20 @@ def _planned(
     parties: int,
     *,
     unit: Unit,
-    neighbours: Neighbours,
     epsilon: float,
     contributors: int | None,
 ) -> EvaluationPlan:
     """Return the plan of an evaluation; arguments as in `plan_evaluation`."""
-    if unit not in UNITS or neighbours not in NEIGHBOURS:
-        raise InvalidParameter(
-            f"the unit is {' or '.join(UNITS)} and neighbours are {' or '.join(NEIGHBOURS)}, not {unit!r}, "
-            f"{neighbours!r}"
-        )
+    if unit not in UNITS:
+        raise InvalidParameter(f"the unit is {' or '.join(UNITS)}, not {unit!r}")
     grid = evaluated if unit == "record" else ShareGrid(evaluated)
     return EvaluationPlan(
         grid=grid,
         public=public,
         parties=parties,
         unit=unit,
-        neighbours=neighbours,
         epsilon=epsilon,
-        mechanism=DiscreteLaplace.for_epsilon(
-            evaluation_sensitivity(grid, neighbours).value, epsilon, grid.length, 1.0
-        ),
+        mechanism=DiscreteLaplace.for_epsilon(evaluation_sensitivity(grid).value, epsilon, grid.length, 1.0),
         inflation=noise_inflation(parties, contributors),
     )
 

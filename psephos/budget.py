@@ -20,7 +20,7 @@ from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit
 from psephos.results.budget import BudgetSummary, summarise
 
-__all__ = ["RunBudget", "budget_of", "changes_of", "open_budget", "rows_digest", "table_digest", "unit_of_run"]
+__all__ = ["RunBudget", "budget_of", "open_budget", "rows_digest", "table_digest", "unit_of_run"]
 
 
 def open_budget(path: str, limit: str | None = None) -> BudgetFile:
@@ -154,12 +154,7 @@ class RunBudget:
             return summarise(file, self.unit)
 
 
-def changes_of(neighbours: str) -> Changes:
-    """Return `PrivacyUnit.neighbours` of an option --neighbours, whose "replace" allows added and removed rows too."""
-    return "add-remove" if neighbours == "add-remove" else "any"
-
-
-def unit_of_run(options: Any, unit: str, neighbours: Changes, dealing: str = "") -> PrivacyUnit:
+def unit_of_run(options: Any, unit: str, *, neighbours: Changes = "any", dealing: str = "") -> PrivacyUnit:
     """Return what a run protects.
 
     Args:
@@ -177,7 +172,9 @@ def unit_of_run(options: Any, unit: str, neighbours: Changes, dealing: str = "")
     return PrivacyUnit("party", options.party, neighbours)
 
 
-def budget_of(options: Any, split: Split, unit: str, neighbours: Changes, run: bytes = b"") -> RunBudget | None:
+def budget_of(
+    options: Any, split: Split, unit: str, *, neighbours: Changes = "any", run: bytes = b""
+) -> RunBudget | None:
     """Open the budget file that the options of a run name; None if they name none.
 
     Args:
@@ -194,7 +191,7 @@ def budget_of(options: Any, split: Split, unit: str, neighbours: Changes, run: b
         return None
     with open_budget(options.budget, options.budget_limit) as file:
         path, dealing = file.path, file.keyed(_dealing(split))[:8]
-    protected = unit_of_run(options, unit, neighbours, dealing)
+    protected = unit_of_run(options, unit, neighbours=neighbours, dealing=dealing)
     seeded = "the noise was drawn from the seed, and whoever knows it can take it off"
     not_private = seeded if options.simulate_noise else ""
     return RunBudget(path, rows_digest(options, split), protected, not_private, run or SYSTEM.draw(16))

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
-from psephos.curator.hamm.release import Bound, Labels, PerturbedClassifier, erm_bound, perturb
+from psephos.curator.hamm.release import Labels, PerturbedClassifier, erm_bound, perturb
 from psephos.curator.hamm.rules import RidgeRule
 from psephos.curator.hamm.statistic import (
     MechanismName,
@@ -252,8 +252,6 @@ class RiskClassifier(VoteClassifier):
         'logistic' is the softmax loss when there are three classes or more; 'huber' is binary only.
     half_width : float, default=0.5
         h of the approximate hinge.
-    bound : {'certified', 'paper'}, default='certified'
-        The sensitivity: the smallest proved one, or the paper's own constant.
     protect_auxiliary : bool, default=False
         Protect one auxiliary sample beside one party's votes (Hamm 4.5).
     over_norm : {'refuse', 'clip'}, default='refuse'
@@ -277,7 +275,6 @@ class RiskClassifier(VoteClassifier):
         lam: float | None = None,
         loss: Literal["logistic", "huber", "softmax"] = "logistic",
         half_width: float = 0.5,
-        bound: Bound = "certified",
         protect_auxiliary: bool = False,
         over_norm: Literal["refuse", "clip"] = "refuse",
         classes: ArrayLike | None = None,
@@ -288,7 +285,6 @@ class RiskClassifier(VoteClassifier):
         self.lam = lam
         self.loss = loss
         self.half_width = half_width
-        self.bound = bound
         self.protect_auxiliary = protect_auxiliary
         self.over_norm = over_norm
         self.classes = classes
@@ -319,7 +315,6 @@ class RiskClassifier(VoteClassifier):
             parties=self.parties_,
             classes=classes,
             features=rows,
-            bound=self.bound,
             protect_auxiliary=self.protect_auxiliary,
         )
         rule = RidgeRule.of(rows, classes, loss, private=self.protect_auxiliary)

@@ -26,7 +26,6 @@ from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, decisions, majority, one_hot
 from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import (
-    Bound,
     Labels,
     OutputNoise,
     PerturbedClassifier,
@@ -80,7 +79,6 @@ class ReleaseRequest:
         delta: for Gaussian noise.
         mechanism: the noise.
         lam: lambda; None uses the method's rule.
-        bound: sensitivity bound of output perturbation.
         protect_auxiliary: also protect one auxiliary sample.
     """
 
@@ -88,8 +86,7 @@ class ReleaseRequest:
     delta: float
     mechanism: MechanismName
     lam: float | None
-    bound: Bound
-    protect_auxiliary: bool
+    protect_auxiliary: bool = False
 
     @property
     def output_noise(self) -> OutputNoise:
@@ -211,7 +208,6 @@ def erm_method(
         parties=parties,
         classes=classes,
         features=auxiliary,
-        bound=request.bound,
         protect_auxiliary=request.protect_auxiliary,
     )
 
@@ -230,15 +226,11 @@ def average_method(average: Average, lam: float, request: ReleaseRequest, auxili
 
     Args:
         average: the average.
-        lam: lambda of the parties' training, for the paper's bound.
+        lam: lambda of the parties' training.
         request: the parameters of the release.
         auxiliary: public rows, float64 (N, d), to estimate the signal of a release; None where there are none.
     """
-    classes = average.w.shape[0] if average.w.ndim == 2 else 2
-    if request.bound == "certified":
-        bound = bounds.average(average.radius, average.parties)
-    else:
-        bound = (bounds.hamm_b4_binary if classes == 2 else bounds.hamm_b4)(lam, average.parties)
+    bound = bounds.average(average.radius, average.parties)
     if request.protect_auxiliary:
         auxiliary = None
     chosen = {"lam": lam, "radius": average.radius}

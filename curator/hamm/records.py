@@ -65,10 +65,8 @@ from psephos.protocol.privacy.precision import rounded_up
 
 __all__ = [
     "FEWEST_NUMBERS",
-    "NEIGHBOURS",
     "ROWS_PER_PARTY",
     "UNITS",
-    "Neighbours",
     "RecordPlan",
     "RecordRelease",
     "Unit",
@@ -81,13 +79,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-Neighbours = Literal["replace", "add-remove"]
-NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
-"""What neighbouring inputs differ in: a record is replaced, added or removed; or a record is added or removed."""
-
 Unit = Literal["record", "party"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-"""What a record step protects: one row, or all that a party holds."""
+"""What a record step protects: one row that is replaced, added or removed, or all that a party holds."""
 
 ROWS_PER_PARTY = 1000
 """Announced rows of a party where nobody says otherwise."""
@@ -132,26 +126,22 @@ _KNOWN = 0.5
 """Share of the labelled public rows' information that the fit keeps as its prior."""
 
 
-def record_sensitivity(grid: RecordGrid, neighbours: Neighbours) -> tuple[Sensitivity, Sensitivity]:
+def record_sensitivity(grid: RecordGrid) -> tuple[Sensitivity, Sensitivity]:
     """Certify the (L1, L2) sensitivity of the summed integers, in units of 2^-20 (docs/theory.md, "The record step").
 
-    The certified norm is that of the grid; the other one follows from it over the `grid.length` entries. Where a party
-    is protected, any two of its vectors lie in a ball, whatever the neighbours.
+    The certified norm is that of the grid; the other one follows from it over the `grid.length` entries. A replaced
+    row moves the sum further than one that is added or removed. Where a party is protected, its vectors lie in a ball.
     """
     if grid.ball is not None:
         return _ball_sensitivity(grid, grid.ball)
     s, k = _residual_bounds(grid)
-    unit, up, source = 2.0**ENTRY_BITS, 1 + 2.0**-40, "one row's gradient and second derivative"
-    if neighbours == "replace":
-        source = f"distance of two rows' {source[10:]}"
+    unit, up, source = 2.0**ENTRY_BITS, 1 + 2.0**-40, "distance of two rows' gradient and second derivative"
     if grid.norm == "l1":
-        l1 = unit * float((s + k).max()) * (2 if neighbours == "replace" else 1)
-        l2 = l1
+        l1 = l2 = 2 * unit * float((s + k).max())
     else:
-        l2 = unit * math.sqrt(float((s * s + k * k).max())) * up
-        if neighbours == "replace":
-            truncation = 2 * math.sqrt(grid.length) + 2.0 ** (ENTRY_BITS - RESIDUAL_BITS + 1)
-            l2 = min(2 * l2, unit * math.sqrt(_largest_distance(s, k)) * up + truncation)
+        longest = unit * math.sqrt(float((s * s + k * k).max())) * up
+        truncation = 2 * math.sqrt(grid.length) + 2.0 ** (ENTRY_BITS - RESIDUAL_BITS + 1)
+        l2 = min(2 * longest, unit * math.sqrt(_largest_distance(s, k)) * up + truncation)
         l1 = l2 * math.sqrt(grid.length) * up
     return (
         Sensitivity(rounded_up(l1), norm="l1", unit="record", source=source),
@@ -212,7 +202,6 @@ class RecordPlan:
         public: float64 (r + 1, r + 1), the public rows' mean second derivative in units of the largest one.
         spread: mean variance of an entry of one public row's second derivative.
         samples: N, number of public rows.
-        neighbours: what neighbouring inputs differ in.
         l1, l2: certified sensitivities, in lattice units.
         epsilon: privacy parameter; None releases without noise.
         delta: delta of discrete Gaussian noise, else 0.
@@ -227,7 +216,6 @@ class RecordPlan:
     public: Array = field(repr=False)
     spread: float
     samples: int
-    neighbours: Neighbours
     l1: Sensitivity
     l2: Sensitivity
     epsilon: float | None
@@ -303,7 +291,6 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     epsilon: float | None,
     delta: float = 1e-6,
     mechanism: MechanismName = "gaussian",
-    neighbours: Neighbours = "replace",
     contributors: int | None = None,
     grid: RecordGrid | None = None,
     labelled: int | None = None,
@@ -321,7 +308,6 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         epsilon: privacy parameter; None plans a release without noise.
         delta: for "gaussian" only.
         mechanism: "gaussian" (discrete Gaussian noise) or "discrete-laplace".
-        neighbours: what neighbouring inputs differ in.
         contributors: number of parties whose shares make up the noise; by default all.
         grid: agreed coordinates and score in place of computed ones, which say what is protected too.
         labelled: the number of labelled rows, then.
@@ -332,11 +318,11 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         InvalidParameter: an argument is out of range.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
-    _check(mechanism, neighbours, classes, parties, rows)
-    if unit not in UNITS or (unit == "party" and (classes != 1 or neighbours != "replace")):
+    _check(mechanism, classes, parties, rows)
+    if unit not in UNITS or (unit == "party" and classes != 1):
         raise InvalidParameter(
-            "a record step protects a record or, where the label is a number, a party that is replaced; not "
-            f"{unit!r} with {classes} classes and neighbours {neighbours!r}"
+            f"a record step protects a record or, where the label is a number, a party; not {unit!r} with {classes} "
+            "classes"
         )
     norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
     inflation = noise_inflation(parties, contributors)
@@ -355,7 +341,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
             grid = replace(grid, ball=party_ball(grid, X, radius))
     elif grid.norm != norm or grid.classes != classes:
         raise InvalidParameter(f"the agreed grid is for {grid.classes} classes and {grid.norm}, not for this release")
-    l1, l2 = record_sensitivity(grid, neighbours)
+    l1, l2 = record_sensitivity(grid)
     noise: DiscreteLaplace | DiscreteGaussian | None = None
     if epsilon is not None:
         if mechanism == "discrete-laplace":
@@ -371,7 +357,6 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         public=public,
         spread=spread,
         samples=len(features),
-        neighbours=neighbours,
         l1=l1,
         l2=l2,
         epsilon=epsilon,
@@ -422,14 +407,12 @@ def _ball_radius(grid: RecordGrid, X: Array, labels: Array, rows: float) -> floa
     return min(max(radius, 2.0**-8), 4.0)
 
 
-def _check(mechanism: str, neighbours: str, classes: int, parties: int, rows: int) -> None:
+def _check(mechanism: str, classes: int, parties: int, rows: int) -> None:
     """Raise InvalidParameter for terms of `plan_records` that are unknown or out of range."""
     if mechanism not in ("gaussian", "discrete-laplace"):
         raise InvalidParameter(
             f"parties add noise in shares to a record step: it is gaussian or discrete-laplace, not {mechanism!r}"
         )
-    if neighbours not in NEIGHBOURS:
-        raise InvalidParameter(f"neighbours are {' or '.join(NEIGHBOURS)}, not {neighbours!r}")
     check_count(classes, "the number of classes", 1)
     check_count(parties, "the number of parties")
     check_count(rows, "the announced number of rows")

@@ -35,7 +35,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 Array = NDArray[np.float64]
 Labels = Literal["majority", "soft"]
-Bound = Literal["certified", "paper"]
 OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
@@ -99,7 +98,6 @@ def erm_bound(
     parties: int,
     classes: int,
     features: ArrayLike,
-    bound: Bound = "certified",
     protect_auxiliary: bool = False,
 ) -> Callable[[float], Sensitivity]:
     """Return the L2 sensitivity of the exact minimiser (`psephos.curator.hamm.sensitivity`) as a function of lambda.
@@ -110,8 +108,6 @@ def erm_bound(
         parties: M.
         classes: K.
         features: auxiliary features, float64 (N, d).
-        bound: 'certified' is the smallest bound that is proved; 'paper' is Hamm's own constant (Theorems 1 and 3, B.2,
-            B.3, and 4.5), for comparison.
         protect_auxiliary: neighbours also differ in one auxiliary sample (Hamm 4.5). rho, a function of the samples, is
             not used then.
 
@@ -119,7 +115,7 @@ def erm_bound(
         A function that raises InvalidParameter for a number out of range.
 
     Raises:
-        InvalidParameter: an unknown name, or the one case where the paper's constant does not hold.
+        InvalidParameter: an unknown name.
         DataError: the features are not a finite matrix.
     """
     if labels not in ("majority", "soft"):
@@ -127,10 +123,6 @@ def erm_bound(
     table = np.asarray(features, dtype=np.float64)
     samples = len(table)
     several, soft = isinstance(loss, Softmax), labels == "soft"
-    if bound == "paper":
-        return _paper_bound(labels, several, parties, samples, protect_auxiliary)
-    if bound != "certified":
-        raise InvalidParameter(f"unknown bound {bound!r}; choose 'certified' or 'paper'")
     kind: Literal["logistic", "lipschitz"] = "logistic" if loss.name == "logistic" else "lipschitz"
     if protect_auxiliary:
         if several and soft:
@@ -153,36 +145,6 @@ def erm_bound(
 def erm_sensitivity(labels: Labels, loss: Loss, lam: float, **agreed: Any) -> Sensitivity:
     """Return the value of `erm_bound` at one lambda; the other arguments and the errors are its own."""
     return erm_bound(labels, loss, **agreed)(lam)
-
-
-def _paper_bound(
-    labels: Labels, several: bool, parties: int, samples: int, protect_auxiliary: bool
-) -> Callable[[float], Sensitivity]:
-    """Return the constant that Hamm 2016 prints, as a function of lambda; `several`: softmax loss."""
-    if protect_auxiliary and several:
-        # The factor is derived for the binary bounds. With the softmax loss the changed sample moves the sum by
-        # 2 sqrt(2), not by sqrt(2).
-        raise InvalidParameter(
-            "the factor of Hamm 4.5 is too small for the softmax loss, so bound='paper' does not protect an auxiliary "
-            "sample; use bound='certified'"
-        )
-
-    def at(lam: float) -> Sensitivity:
-        if labels == "majority":
-            base = bounds.hamm_b2(lam) if several else bounds.hamm_theorem_1(lam)
-        else:
-            base = bounds.hamm_b3(lam, parties) if several else bounds.hamm_theorem_3(lam, parties)
-        if not protect_auxiliary:
-            return base
-        factor = bounds.hamm_4_5_factor(parties, samples) if labels == "soft" else 1.0
-        return replace(
-            base,
-            value=base.value * factor,
-            unit="party and one auxiliary sample",
-            source=f"{base.source}, Hamm 4.5",
-        )
-
-    return at
 
 
 def mechanism_for(

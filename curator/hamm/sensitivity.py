@@ -366,11 +366,3 @@ def hamm_b4_binary(lam: float, parties: int) -> Sensitivity:
         InvalidParameter: lambda or M is out of range.
     """
     return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm B.4, binary: 2/(M lambda)")
-
-
-def hamm_4_5_factor(parties: int, samples: int) -> float:
-    """Hamm 4.5: (N + M - 1)/N.
-
-    The factor is correct for the general bound 2/(M lambda), and too small for the logistic and softmax bounds.
-    """
-    return (samples + parties - 1) / samples

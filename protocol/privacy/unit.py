@@ -7,8 +7,8 @@ from typing import Literal
 
 __all__ = ["Changes", "PrivacyUnit"]
 
-Changes = Literal["any", "add-remove", "replace"]
-"""How neighbours differ in one unit: replaced, added or removed; the latter two; or the first, of public numbers."""
+Changes = Literal["any", "replace"]
+"""How neighbours differ in one unit: replaced, added or removed; or replaced, where numbers of rows are public."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PrivacyUnit:
             say it.
         of: what tells units of one kind apart: the column that names the parties or the persons ("" for a party that
             holds all rows of the file), or an identifier of the dealing, "" where that is secret or unknown.
-        neighbours: "any" (replaced, added or removed), "add-remove", or "replace" (numbers of rows are public).
+        neighbours: "any" (replaced, added or removed), or "replace" (numbers of rows are public).
         at: of a person, the column that names the parties; "" where a party holds all rows of the file.
     """
 
@@ -50,5 +50,4 @@ class PrivacyUnit:
     def __str__(self) -> str:
         of = f"{self.of} at one {self.at}" if self.at else self.of
         what = f" (dealing {of})" if self.kind == "shard" and of else f" ({of})" if of else ""
-        changed = {"any": "", "add-remove": ", added or removed", "replace": ", replaced"}[self.neighbours]
-        return f"{self.kind}{what}{changed}"
+        return f"{self.kind}{what}{', replaced' if self.neighbours == 'replace' else ''}"

@@ -386,8 +386,11 @@ class BudgetFile(Database):
                 raise self._damaged()
             try:
                 records.append(msgspec.json.decode(content, type=_Record))
-            except msgspec.MsgspecError:
-                raise self._damaged() from None
+            except msgspec.MsgspecError as error:
+                raise BudgetFileError(
+                    f"{self._path} has a release that another version of psephos wrote, which reads it ({error}); "
+                    "nothing was changed in it"
+                ) from None
         if not hmac.compare_digest(tag, last):
             raise self._damaged()
         return records

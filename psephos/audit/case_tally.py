@@ -148,7 +148,7 @@ def _reads_last_votes(context: AnalysisContext) -> CheckResult:
 def _replays_noise(context: AnalysisContext) -> CheckResult:
     """Reproduce the release from the counts and the curator's coins, with which the curator can subtract the noise."""
     counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
-    request = ReleaseRequest(1.0, 0.0, "spherical-laplace", None, "certified", False)
+    request = ReleaseRequest(1.0, 0.0, "spherical-laplace", None)
     method = statistic_method(counts, _auxiliary(context), request)
     released, other = method.draw(tape), method.draw(context.coins("another release"))
     replayed = method.draw(ReplayedRandomness(tape.tape()))

@@ -261,7 +261,7 @@ def record_sum(
     if isinstance(spec, TallySpec):
         record.bounds[name] = Bound(votes=spec.classes - 1)
     elif isinstance(spec, EvaluationSpec):
-        record.bounds[name] = Bound(evaluation_sensitivity(spec.plan.grid, spec.plan.neighbours).value)
+        record.bounds[name] = Bound(evaluation_sensitivity(spec.plan.grid).value)
     elif isinstance(spec, RecordSpec | RehearsedSpec):
         record.bounds[name] = Bound(spec.plan.l1.value, spec.plan.l2.value)
     elif isinstance(spec, StatisticSpec | OwnDataSpec):

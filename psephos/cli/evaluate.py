@@ -33,7 +33,6 @@ OPTIONS = (
     "parties",
     "data_dir",
     "unit",
-    "neighbours",
     "record",
     "epsilon",
     "budget",

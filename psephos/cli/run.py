@@ -41,7 +41,6 @@ OPTIONS = (
     "learners",
     "method",
     "unit",
-    "neighbours",
     "record",
     "announced_rows",
     "class_shares",

@@ -33,7 +33,7 @@ EXAMPLES = {
         "psephos simulate tally --reveal statistic --colluders 3",
         "psephos simulate tally --reveal statistic --methods own-data --mechanism gaussian",
     ),
-    "average": ("psephos simulate average --methods own-data", "psephos simulate average --lam 1e-4 --bound paper"),
+    "average": ("psephos simulate average --methods own-data", "psephos simulate average --lam 1e-4"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }

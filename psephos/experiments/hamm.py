@@ -534,7 +534,7 @@ def _our_releases(
     def samplers_at(point: float) -> dict[str, Sampler]:
         # Mechanisms accept at most MAX_EPSILON. Using it for a larger epsilon adds more noise than necessary, but so
         # little that accuracies do not change.
-        request = ReleaseRequest(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
+        request = ReleaseRequest(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None)
         methods = {
             **{n: erm_method(kind, counts, auxiliary, loss, request, fits[n]) for n, kind in _LABELS.items()},
             "statistic": statistic_method(counts, auxiliary, request),

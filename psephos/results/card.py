@@ -200,7 +200,10 @@ def _unit(model: Model | RegressionModel, parties: int, *, shards: bool) -> str:
     """Describe what epsilon protects."""
     if model.release.unit == "record":
         changed = (
-            "added or removed" if model.release.chosen["neighbours"] == "add-remove" else "replaced, added or removed"
+            # models of version 0.2.0
+            "added or removed"
+            if model.release.chosen.get("neighbours") == "add-remove"
+            else "replaced, added or removed"
         )
         if (persons := model.release.chosen.get("persons")) is not None:
             return (

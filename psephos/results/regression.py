@@ -136,7 +136,6 @@ class RegressionResult(Result):
                 [PREDICTORS[name], f"{e.r2:.3f}", f"{e.rmse:.4g}", f"{e.mae:.4g}"] for name, e in self.errors.items()
             ]
             tables = [Table("", ["fitted to", "R²", "RMSE", "MAE"], rows)]
-        added = self.privacy.chosen.get("neighbours") == "add-remove"
         return Page(
             title=f"Psephos: regression on {self.dataset} at epsilon {self.options['epsilon'][0]:g}",
             notice=self.notice,
@@ -148,7 +147,7 @@ class RegressionResult(Result):
                 ("Paillier key", self.key_bits, " bits"),
                 ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
                 ("Opened by", self.threshold, " of ", self.options["holders"], " key holders"),
-                ("Neighbours", f"one {protected} {'added or removed' if added else 'replaced'}"),
+                ("Neighbours", f"one {protected} replaced, added or removed"),
             ],
             warnings=[*self.warnings_of_model(), *self.cautions],
             releases={"newton": self.privacy},

@@ -358,7 +358,6 @@ class SumResult(OpenedResult):
         ballots: number of ballots counted; 0, as all numbers about ballots, where no party was asked.
         auxiliary: number of public samples, N.
         mechanism: distribution of the noise, chosen by the caller or by rule.
-        scaling: how rows are scaled into the unit ball.
         lam: regularisation of the parties' own classifiers.
         min_ballots: fewest ballots in a sum that holders open.
         degree: degree of the key (Damgard and Jurik).
@@ -377,7 +376,6 @@ class SumResult(OpenedResult):
     ballots: Count
     auxiliary: Count
     mechanism: str
-    scaling: str
     lam: Positive
     min_ballots: Count
     slots_per_plaintext: Count

@@ -128,8 +128,7 @@ class EvaluationResult(Result):
             ("Opened by", self.threshold, " of ", self.options["holders"], " key holders"),
         ]
         if self.unit == "record":
-            added = self.privacy.chosen.get("neighbours") == "add-remove"
-            facts.append(("Neighbours", f"one {self.protected} {'added or removed' if added else 'replaced'}"))
+            facts.append(("Neighbours", f"one {self.protected} replaced, added or removed"))
         return Page(
             title=f"Psephos: evaluation on {self.dataset} at epsilon {self.options['epsilon']:g}",
             answer=self._answer(),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from psephos.budget import RunBudget, budget_of, changes_of
+from psephos.budget import RunBudget, budget_of
 from psephos.curator.hamm.methods import Method
 from psephos.curator.tally import OpenedSum
 from psephos.data.splits import Split
@@ -160,5 +160,5 @@ def charges_of(options: SumOptions, split: Split, journal: Journal | None, *, re
         InvalidParameter, BudgetFileError: as `budget_of`.
     """
     unit = "record" if options.protects_records else "party"
-    budget = budget_of(options, split, unit, changes_of(options.changed), SYSTEM.draw(16))
+    budget = budget_of(options, split, unit, run=SYSTEM.draw(16))
     return None if budget is None else SumCharges(options, budget, journal if repeats else None)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.budget import budget_of, changes_of, unit_of_run
+from psephos.budget import budget_of, unit_of_run
 from psephos.curator.evaluation import (
     BINS,
     PlattScaling,
@@ -20,7 +20,6 @@ from psephos.curator.evaluation import (
     plan_error_evaluation,
     plan_evaluation,
 )
-from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.ledger import costs_together
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
@@ -59,14 +58,8 @@ class EvaluationOptions(HolderOptions):
     )
     unit: Literal["record", "party"] = option(
         "record",
-        "What epsilon protects: record (one row) or party (all rows of a party; then only the mean of the parties' "
-        "accuracies, or of their absolute errors, is estimated).",
-        group="Privacy",
-    )
-    neighbours: Neighbours = option(
-        NEIGHBOURS[0],
-        "With --unit record: one row is replaced, added or removed; or it is only added or removed, with half the "
-        "noise for a classifier.",
+        "What epsilon protects: record (one row, which is replaced, added or removed) or party (all rows of a party; "
+        "then only the mean of the parties' accuracies, or of their absolute errors, is estimated).",
         group="Privacy",
     )
     record: str | None = option(
@@ -121,8 +114,8 @@ class EvaluationOptions(HolderOptions):
             raise InvalidParameter("--rows all is about your own table: name it with --data FILE")
         if self.rows == "held-out" and self.data is not None and not self.held_out:
             raise InvalidParameter("no rows are held out with --held-out 0: leave it out, or add --rows all")
-        if self.unit == "party" and (self.record is not None or self.neighbours != NEIGHBOURS[0]):
-            raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
+        if self.unit == "party" and self.record is not None:
+            raise InvalidParameter("--record has an effect only with --unit record")
         self._check_task()
         if self.record is not None and (self.data is None or self.party is None):
             raise InvalidParameter(
@@ -202,7 +195,6 @@ class EvaluationRun:
         protected: dict[str, Any] = {
             "epsilon": self.options.epsilon,
             "unit": self.options.unit,
-            "neighbours": self.options.neighbours,
             "contributors": contributors(self.options.parties, **agreed),
         }
         if isinstance(model, RegressionModel):
@@ -216,9 +208,8 @@ class EvaluationRun:
             plan = plan_evaluation(public, weights, len(model.classes), self.options.parties, bins=bins, **protected)
         seed = self.options.seed if self.options.simulate_noise else None
         self.spec = EvaluationSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=self.options.record or "")
-        neighbours = changes_of(self.options.neighbours)
-        self._protects = unit_of_run(self.options, self.options.unit, neighbours)
-        self._budget = budget_of(self.options, self.split, self.options.unit, neighbours)
+        self._protects = unit_of_run(self.options, self.options.unit)
+        self._budget = budget_of(self.options, self.split, self.options.unit)
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
         """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, (n,).

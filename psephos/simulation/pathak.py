@@ -331,7 +331,7 @@ def simulate_pathak(  # long: the fields of its result
     sizes = [len(y) for _, y in records]
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
     proved, delta = proved_epsilon(terms)
-    budget = budget_of(options, split, "record", options.neighbours)
+    budget = budget_of(options, split, "record", neighbours=options.neighbours)
     charges = []
     if budget is not None:
         reason = "the proved epsilon is too large to be a bound"

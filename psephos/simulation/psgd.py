@@ -363,7 +363,7 @@ def simulate_psgd(
     roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
     # Called before the keys are made, which takes long, because it raises InvalidParameter.
     agreement = agree(options, private_data.sizes, private_data.dimension)
-    budget = budget_of(options, split, "record", "replace")
+    budget = budget_of(options, split, "record", neighbours="replace")
 
     make_keys = partial(setup_run_keys, options, 1, transcript, progress)
     with ExitStack() as resources:

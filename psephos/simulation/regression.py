@@ -15,7 +15,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from psephos.budget import budget_of, changes_of
+from psephos.budget import budget_of
 from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
@@ -75,13 +75,12 @@ class RegressionRun:
             epsilon=options.epsilon[0],
             delta=options.delta,
             mechanism=options.noise,
-            neighbours=options.neighbours,
             contributors=contributors(options.parties, **agreed),
             unit=options.unit,
         )
         seed = options.seed if options.simulate_noise else None
         self.spec = RegressionSpec.of_plan(plan, **agreed, simulation_seed=seed, persons=options.record or "")
-        self._budget = budget_of(options, self.split, options.unit, changes_of(options.neighbours))
+        self._budget = budget_of(options, self.split, options.unit)
 
     def prepared(self, X: Any) -> Array:
         """Return encoded rows (n, d) clipped and scaled, float64 (n, d + 1)."""

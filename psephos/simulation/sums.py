@@ -12,19 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from psephos.budget import changes_of, unit_of_run
+from psephos.budget import unit_of_run
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.hamm.methods import Method, ReleaseRequest, check_mechanism
-from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
@@ -111,11 +110,6 @@ class SumOptions(HolderOptions):
     auxiliary: int | None = option(
         None, "The number of public auxiliary samples.", shown="the rest of the training data"
     )
-    scaling: Literal["max-norm", "unit-rows"] | None = option(
-        None,
-        "How rows get into the unit ball: divided by the largest auxiliary norm, as Hamm does, or each to norm 1.",
-        shown="unit-rows",
-    )
     epsilon: tuple[float, ...] = option((1.0,), "Privacy of each release, of a party: one or several.", group="Privacy")
     delta: float = option(
         1e-6,
@@ -131,9 +125,6 @@ class SumOptions(HolderOptions):
         "The noise of the release.",
         group="Privacy",
         shown="as the release takes it",
-    )
-    bound: Bound = option(
-        "certified", "Sensitivity: certified, or the papers' own constants, for comparison.", group="Privacy"
     )
     methods: tuple[str, ...] = option(
         (),
@@ -244,14 +235,9 @@ class SumOptions(HolderOptions):
         return False
 
     @property
-    def changed(self) -> str:
-        """How a record changes: "replace" (also added or removed) or "add-remove"."""
-        return "replace"
-
-    @property
     def protects(self) -> PrivacyUnit:
         """What neighbouring inputs of every release differ in, as far as the options say."""
-        return unit_of_run(self, "record" if self.protects_records else "party", changes_of(self.changed))
+        return unit_of_run(self, "record" if self.protects_records else "party")
 
     @property
     def noise(self) -> MechanismName:
@@ -284,22 +270,13 @@ class SumOptions(HolderOptions):
         return ("logistic",)
 
     @property
-    def row_scaling(self) -> str:
-        """How rows are scaled into the unit ball.
-
-        By default each to norm 1: predictions do not depend on a row's length, but parties that train on rows of norm 1
-        vote better.
-        """
-        return "unit-rows" if self.private_auxiliary else self.scaling or "unit-rows"
-
-    @property
     def local_lam(self) -> float:
         """lambda of the parties' own classifiers, and of everything without noise."""
         return HAMM_LAMBDA if self.lam is None else self.lam
 
     def request(self, epsilon: float) -> ReleaseRequest:
         """Return what every method is asked for."""
-        return ReleaseRequest(epsilon, self.delta, self.noise, self.lam, self.bound, self.private_auxiliary)
+        return ReleaseRequest(epsilon, self.delta, self.noise, self.lam, self.private_auxiliary)
 
     @property
     def noise_coins(self) -> Randomness:
@@ -410,7 +387,8 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
         scaler.set_params(intercept=scaler.intercept or 1.0, components=None)
     if options.divides_rows:
         scaler.set_params(intercept=scaler.intercept or 1.0)
-    scaler.set_params(scaling=options.row_scaling).fit(split.X_auxiliary)
+    # Predictions do not depend on a row's length, but parties that train on rows of norm 1 vote better.
+    scaler.set_params(scaling="unit-rows").fit(split.X_auxiliary)
     public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
     parameters, voters = _train(options, split, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.away))
@@ -667,7 +645,6 @@ class SumExperiment:
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
-            "scaling": options.row_scaling,
             "lam": options.local_lam,
             **self._ballot_fields(),
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),

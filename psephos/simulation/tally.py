@@ -31,9 +31,7 @@ from psephos.curator.hamm.methods import (
     statistic_nonprivate,
 )
 from psephos.curator.hamm.records import (
-    NEIGHBOURS,
     ROWS_PER_PARTY,
-    Neighbours,
     fit_records,
     plan_records,
     release_records,
@@ -111,12 +109,8 @@ class TallyOptions(SumOptions):
     )
     unit: Literal["party", "record"] = option(
         "party",
-        "What epsilon protects: party (all that one party holds) or record (one row; by the method newton alone).",
-        group="Privacy",
-    )
-    neighbours: Neighbours = option(
-        NEIGHBOURS[0],
-        "With --unit record: one row is replaced, added or removed; or it is only added or removed, with less noise.",
+        "What epsilon protects: party (all that one party holds) or record (one row, which is replaced, "
+        "added or removed; by the method newton alone).",
         group="Privacy",
     )
     record: str | None = option(
@@ -215,8 +209,8 @@ class TallyOptions(SumOptions):
                     "--record names a column of your own table whose rows have owners: name them with --data FILE and "
                     "--party COLUMN (rows dealt at random would put one person's rows into several parties)"
                 )
-        elif self.record is not None or self.neighbours != NEIGHBOURS[0]:
-            raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
+        elif self.record is not None:
+            raise InvalidParameter("--record has an effect only with --unit record")
         elif self.announced_rows is not None and not (self.may_rehearse or self.sums_rows):
             raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
         if self.class_shares and (self.sums_rows or self.rehearses):
@@ -288,10 +282,6 @@ class TallyOptions(SumOptions):
     def may_rehearse(self) -> bool:
         """Whether a step from a model of labelled public rows may be released, once the data are known."""
         return self.rehearses
-
-    @property
-    def changed(self) -> str:
-        return self.neighbours
 
     @property
     def available(self) -> tuple[str, ...]:
@@ -461,7 +451,6 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
         rows=options.announced_rows or options.parties * ROWS_PER_PARTY,
         delta=options.delta,
         mechanism=options.noise,
-        neighbours=options.neighbours,
         contributors=contributors(options.parties, **agreed),
     )
     spec = RecordSpec.from_plan(plan_at(epsilon=epsilon), **agreed, persons=options.record or "")

@@ -17,7 +17,6 @@ from psephos.curator.evaluation import (
     plan_error_evaluation,
     plan_evaluation,
 )
-from psephos.curator.hamm.records import NEIGHBOURS
 from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
@@ -57,7 +56,6 @@ class EvaluationSpec(SumSpec):
     parameters: ClassVar[Mapping[str, Any]] = {
         "classifier": str,
         "unit": "record",
-        "neighbours": NEIGHBOURS[0],
         "record": "",
         "bins": BINS,
         "colluders": COLLUDERS,
@@ -108,8 +106,8 @@ class EvaluationSpec(SumSpec):
             raise StudyError(f"the parameter {extra[0]} is for the evaluation of a {what}: leave it out")
         if terms.value("record") and terms.value("unit") != "record":
             raise StudyError("the parameter record names persons, whom the unit record protects")
-        protected: dict[str, Any] = {"unit": terms.value("unit"), "neighbours": terms.value("neighbours")}
-        protected |= {"epsilon": study.epsilon, "contributors": contributors(len(study.roster), **agreed)}
+        protected: dict[str, Any] = {"unit": terms.value("unit"), "epsilon": study.epsilon}
+        protected |= {"contributors": contributors(len(study.roster), **agreed)}
         weights, parties = terms.coordinates("classifier"), len(study.roster)
         if study.classes:
             X, bins = terms.auxiliary.samples, terms.value("bins")
@@ -167,8 +165,6 @@ class EvaluationSpec(SumSpec):
         label = self.numeric_label
         about = {"bins": plan.scores.bins} if label is None else {"largest_error": label.threshold}
         chosen: dict[str, Any] = {**about, "colluders": self.colluders}
-        if plan.unit == "record":
-            chosen["neighbours"] = plan.neighbours
         if self.persons:
             chosen["persons"] = self.persons
         return ledger_entry(plan.event, plan.sensitivity, "discrete Laplace in shares", chosen)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from psephos.curator.hamm.records import NEIGHBOURS, RecordPlan, fit_records, plan_records, release_records
+from psephos.curator.hamm.records import RecordPlan, fit_records, plan_records, release_records
 from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
@@ -46,7 +46,6 @@ class RecordSpec(SumSpec):
         "constant": float,
         "rows": int,
         "labelled": 0,
-        "neighbours": NEIGHBOURS[0],
         "record": "",
         "colluders": COLLUDERS,
         "dropouts": 0,
@@ -124,12 +123,9 @@ class RecordSpec(SumSpec):
         noise = f"discrete {'Gaussian' if isinstance(plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
         chosen: dict[str, Any] = {
             "rank": plan.rank,
-            "neighbours": plan.neighbours,
             "rows": plan.rows,
             "colluders": self.colluders,
         }
-        if plan.unit == "party":  # all that it holds is replaced
-            del chosen["neighbours"]
         if self.persons:
             chosen["persons"] = self.persons
         return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
@@ -163,7 +159,6 @@ def planned_records(terms: StudyTerms, grid: RecordGrid) -> tuple[RecordPlan, di
         epsilon=study.epsilon,
         delta=study.delta,
         mechanism="gaussian" if study.delta > 0 else "discrete-laplace",
-        neighbours=terms.value("neighbours"),
         contributors=contributors(len(study.roster), **agreed),
         grid=grid,
         labelled=terms.value("labelled"),

@@ -156,9 +156,8 @@ def unit_of(study: Study) -> str:
 
 def protected_by(study: Study) -> PrivacyUnit:
     """Return what a study protects of a member, whose file has the rows of one party."""
-    neighbours: Changes = "add-remove" if study.parameters.get("neighbours") == "add-remove" else "any"
     # Gradient descent states the number of each party's rows.
-    neighbours = "replace" if study.protocol == "psgd" else neighbours
+    neighbours: Changes = "replace" if study.protocol == "psgd" else "any"
     if unit_of(study) == "party":
         return PrivacyUnit("party", "", neighbours)
     column = person_column(study)

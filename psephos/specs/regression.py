@@ -60,8 +60,6 @@ class RegressionSpec(RecordSpec):
                 f"radius {radius:g}"
             )
         if unit == "party":
-            if terms.value("neighbours") != "replace":
-                raise StudyError("neighbours are about records: with the unit party all that a party holds is replaced")
             grid = replace(grid, ball=party_ball(grid, terms.auxiliary.samples, radius))
         plan, agreed = planned_records(terms, grid)
         return cls.of_plan(plan, **agreed, persons=terms.value("record"))

@@ -133,4 +133,4 @@ def request_of(study: Study) -> ReleaseRequest:
     """Return what a study asks of the methods to which the curator adds the noise."""
     lam = study.parameters.get("lam")
     noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
-    return ReleaseRequest(study.epsilon, study.delta, noise, None if lam is None else float(lam), "certified", False)
+    return ReleaseRequest(study.epsilon, study.delta, noise, None if lam is None else float(lam))

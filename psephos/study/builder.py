@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
-from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, UNITS, plan_records
+from psephos.curator.hamm.records import ROWS_PER_PARTY, UNITS, plan_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.release import Labels, OutputNoise, erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
@@ -323,7 +323,6 @@ def _derived_parameters(
             delta=options.delta,
             rows=given.get("rows", parties * ROWS_PER_PARTY),
             unit=given.get("unit", UNITS[0]),
-            neighbours=given.get("neighbours", NEIGHBOURS[0]),
             colluders=_colluders(options, given),
             dropouts=given.get("dropouts", 0),
         )
@@ -439,7 +438,6 @@ def _record_parameters(
         epsilon=options.epsilon,
         delta=options.delta,
         mechanism="gaussian" if options.delta else "discrete-laplace",
-        neighbours=given.get("neighbours", NEIGHBOURS[0]),
         contributors=contributors(parties, _colluders(options, given), given.get("dropouts", 0)),
     )
     matrices = {"coordinates": plan.grid.transform, "offset": plan.grid.offset}

@@ -89,13 +89,12 @@ def _unit(study: Study) -> str:
     """Return what the release may reveal no more of than epsilon says, as a noun phrase."""
     if study.protocol not in ("record", "regression", "evaluation") or unit_of(study) == "party":
         return _UNITS[unit_of(study)]
-    changed = "added or removed" if study.parameters.get("neighbours") == "add-remove" else "replaced, added or removed"
     if column := person_column(study):
         return (
-            f"one person, as the column {column} names them, who is {changed} with all rows at one party; of a person "
-            "at several parties it reveals more"
+            f"one person, as the column {column} names them, who is replaced, added or removed with all rows at one "
+            "party; of a person at several parties it reveals more"
         )
-    return f"one row of one party that is {changed}; of all its rows it reveals more"
+    return "one row of one party that is replaced, added or removed; of all its rows it reveals more"
 
 
 def curator_view(study: Study) -> str:

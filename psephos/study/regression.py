@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from psephos.curator.hamm.records import Neighbours, Unit, plan_records
+from psephos.curator.hamm.records import Unit, plan_records
 from psephos.parties.noise import contributors
 from psephos.protocol.errors import StudyError
 from psephos.protocol.grids.record import ENTRY_BITS
@@ -34,7 +34,6 @@ def regression_parameters(  # wide: what a plan depends on
     delta: float,
     rows: int,
     unit: Unit,
-    neighbours: Neighbours,
     colluders: int,
     dropouts: int,
 ) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def regression_parameters(  # wide: what a plan depends on
         parties: M.
         epsilon, delta: of the study; a positive delta chooses Gaussian noise.
         rows: about how many rows all parties have together, as announced.
-        unit, neighbours: what is protected.
+        unit: what is protected.
         colluders, dropouts: that the noise is sized for.
 
     Raises:
@@ -61,7 +60,6 @@ def regression_parameters(  # wide: what a plan depends on
         epsilon=epsilon,
         delta=delta,
         mechanism="gaussian" if delta else "discrete-laplace",
-        neighbours=neighbours,
         contributors=contributors(parties, colluders, dropouts),
         unit=unit,
     )
@@ -87,7 +85,6 @@ def differs_from_public_rows(study: Study, samples: PublicSamples) -> str:
         DataError, InvalidParameter: as `regression_parameters`.
     """
     unit: Any = unit_of(study)
-    neighbours: Any = study.parameters.get("neighbours", "replace")
     recomputed = regression_parameters(
         samples,
         len(study.roster),
@@ -95,7 +92,6 @@ def differs_from_public_rows(study: Study, samples: PublicSamples) -> str:
         delta=study.delta,
         rows=int(study.parameters["rows"]),
         unit=unit,
-        neighbours=neighbours,
         colluders=coalition_of(study) or 0,
         dropouts=int(study.parameters.get("dropouts", 0)),
     )

@@ -228,19 +228,16 @@ def test_a_party_is_protected_by_one_number() -> None:
     assert estimate.rows is errors.rmse is errors.r2 is errors.clipped is None
 
 
-def test_the_sensitivity_is_that_of_one_row_for_all_neighbours() -> None:
-    for neighbours in ("add-remove", "replace"):
-        plan = planned(0.5, neighbours=neighbours)
-        assert evaluation_sensitivity(plan.grid, neighbours).value == ERROR_ROW
-        assert plan.sensitivity.value == 1
-        assert plan.mechanism.scale_units == 2 * ERROR_ROW
+def test_the_sensitivity_is_that_of_one_row() -> None:
+    plan = planned(0.5)
+    assert evaluation_sensitivity(plan.grid).value == ERROR_ROW
+    assert plan.sensitivity.value == 1
+    assert plan.mechanism.scale_units == 2 * ERROR_ROW
     assert planned(contributors=2).deviation == pytest.approx(planned().deviation * np.sqrt(5 / 2))
     assert largest_error(85.0, 115.0) == 22.5
 
 
-@pytest.mark.parametrize(
-    "change", [{"unit": "ward"}, {"neighbours": "none"}, {"epsilon": 0.0}, {"label": NumericLabel(0.0, 1.0, 2.0)}]
-)
+@pytest.mark.parametrize("change", [{"unit": "ward"}, {"epsilon": 0.0}, {"label": NumericLabel(0.0, 1.0, 2.0)}])
 def test_terms_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         planned(**{"epsilon": 1.0, **change})

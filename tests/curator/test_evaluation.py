@@ -39,9 +39,9 @@ def population(generator: np.random.Generator, count: int, scale: float = 1.0) -
 
 
 def planned(epsilon: float = 1.0, **terms: Any) -> EvaluationPlan:
+    """Plan with a noise whose scale is a row's length over `epsilon`: half of the plan's, as a row may be replaced."""
     X, _ = population(np.random.default_rng(7), 200, terms.pop("scale", 1.0))
-    settings: dict[str, Any] = {"neighbours": "add-remove", **terms}
-    return plan_evaluation(X, np.array([[1.0], [0.0]]), 2, 5, epsilon=epsilon, **settings)
+    return plan_evaluation(X, np.array([[1.0], [0.0]]), 2, 5, epsilon=2 * epsilon, **terms)
 
 
 def evaluated(plan: EvaluationPlan, X: Any, y: Any, generator: np.random.Generator) -> EvaluationEstimate:
@@ -104,7 +104,6 @@ def test_noise_of_colluders_is_in_the_stated_error() -> None:
         planned(contributors=0)
     few, all_ = planned(contributors=2), planned()
     assert few.deviation == pytest.approx(all_.deviation * np.sqrt(5 / 2))
-    assert planned(neighbours="replace").deviation == pytest.approx(2 * all_.deviation, rel=1e-3)
 
 
 def test_platt_scaling_repairs_scores_that_are_three_times_too_large() -> None:
@@ -180,7 +179,7 @@ def test_more_than_two_classes() -> None:
     X = np.column_stack([generator.normal(size=(ROWS, 3)), np.ones(ROWS)])
     y = np.argmax(X[:, :3] + generator.normal(size=(ROWS, 3)), axis=1)
     weights = np.vstack([np.eye(3), np.zeros((1, 3))])
-    plan = plan_evaluation(X[:200], weights, 3, 5, epsilon=20.0, neighbours="add-remove")
+    plan = plan_evaluation(X[:200], weights, 3, 5, epsilon=40.0)
     estimates = evaluated(plan, X, y, generator)
     predicted = X[:, :3].argmax(axis=1)
     assert estimates.accuracy.value == pytest.approx((predicted == y).mean(), abs=2e-3)
@@ -236,17 +235,16 @@ def test_all_blocks_agree_on_right_and_wrong_whatever_the_noise(classes: int) ->
         assert sum(rows * share for rows, share in binned) == pytest.approx(right)
 
 
-@pytest.mark.parametrize(("neighbours", "rows"), [("add-remove", 1), ("replace", 2)])
-def test_the_sensitivity_of_a_plan_is_in_rows_and_in_the_norm_of_its_noise(neighbours: Any, rows: int) -> None:
+def test_the_sensitivity_of_a_plan_is_in_rows_and_in_the_norm_of_its_noise() -> None:
     """A replaced row is one less and one more; of a prediction of a number it moves the sum no further than one."""
-    plan = planned(2.0, neighbours=neighbours)
-    assert (plan.sensitivity.value, plan.sensitivity.norm, plan.sensitivity.unit) == (rows, "l1", "record")
-    exact = evaluation_sensitivity(plan.grid, neighbours)
-    assert (exact.value, exact.norm, exact.unit) == (rows * ROW, "l1", "record")
+    plan = planned(1.0)
+    assert (plan.sensitivity.value, plan.sensitivity.norm, plan.sensitivity.unit) == (2, "l1", "record")
+    exact = evaluation_sensitivity(plan.grid)
+    assert (exact.value, exact.norm, exact.unit) == (2 * ROW, "l1", "record")
     assert float(plan.mechanism.scale_units) >= exact.value / 2.0
-    numeric = evaluation_sensitivity(ErrorGrid(np.ones((2, 1)), NumericLabel(0.0, 2.0, 1.0)), neighbours)
+    numeric = evaluation_sensitivity(ErrorGrid(np.ones((2, 1)), NumericLabel(0.0, 2.0, 1.0)))
     assert (numeric.value, numeric.norm, numeric.unit) == (ERROR_ROW, "l1", "record")
-    share = evaluation_sensitivity(ShareGrid(plan.scores), neighbours)
+    share = evaluation_sensitivity(ShareGrid(plan.scores))
     assert (share.value, share.norm, share.unit) == (1 << SHARE_BITS, "l1", "party")
 
 
@@ -454,20 +452,12 @@ def test_a_party_is_protected_by_one_number() -> None:
     assert plan.dimension == 1
     assert plan.sensitivity.value == 1
     assert plan.sensitivity.unit == "party"
-    assert evaluation_sensitivity(plan.grid, "replace").value == 1 << SHARE_BITS
+    assert evaluation_sensitivity(plan.grid).value == 1 << SHARE_BITS
     estimates = estimate_evaluation(plan, [3 << SHARE_BITS], 4)
     assert estimates.accuracy.value == 0.75
     assert estimates.accuracy.error == pytest.approx(np.sqrt(2) / 4, rel=1e-3)
     assert estimates.rows is None
     assert not estimates.confusion
-
-
-def test_sensitivities_are_those_of_the_integers() -> None:
-    grid = planned().grid
-    assert evaluation_sensitivity(grid, "add-remove").value == ROW
-    assert evaluation_sensitivity(grid, "replace").value == 2 * ROW
-    assert planned().mechanism.scale_units == ROW
-    assert planned(0.5, neighbours="replace").mechanism.scale_units == 4 * ROW
 
 
 def test_bins_are_quantiles_of_public_scores_and_zero() -> None:

@@ -414,7 +414,6 @@ def test_what_is_asked_for_is_compared_with_the_limit(
     ("change", "unit"),
     [
         ({"method": "newton", "unit": "record"}, PrivacyUnit("record", "", "any")),
-        ({"method": "newton", "unit": "record", "neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
         ({"method": "soft"}, PrivacyUnit("party", "hospital", "any")),
     ],
     ids=str,

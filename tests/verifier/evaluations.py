@@ -29,7 +29,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         given = self.study.parameters
         self.classes, self.weights = len(self.study.classes), matrix(self.study, "classifier")
-        self.unit, self.neighbours = given.get("unit", "record"), given.get("neighbours", "replace")
+        self.unit = given.get("unit", "record")
         self.persons, self.wanted = given.get("record", ""), int(given.get("bins", 10))
         require(self.study.delta == 0, "the noise of an evaluation has no delta")
         scores = 1 if self.classes in (0, 2) else self.classes
@@ -38,7 +38,6 @@ class Evaluation:
         require(self.classes or "bins" not in given, "a prediction of a number has no bins")
         require(not self.classes or not {"low", "high", "largest_error"} & given.keys(), "a classifier has no bounds")
         require(self.unit in ("record", "party"), "the unit is unknown")
-        require(self.neighbours in ("replace", "add-remove"), "the neighbours are unknown")
         require(2 <= self.wanted <= 100, "the number of bins is out of range")
         require(not self.persons or self.unit == "record", "persons are named where parties are protected")
 
@@ -106,7 +105,7 @@ class Evaluation:
     @property
     def l1(self) -> int:
         """The sensitivity, in units of the sum."""
-        return self.row * (2 if self.unit == "record" and self.neighbours == "replace" else 1)
+        return self.row * (2 if self.unit == "record" else 1)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -120,8 +119,6 @@ class Evaluation:
     def facts(self, ballots: int) -> dict[str, Any]:
         """What a model states of a release."""
         chosen: dict[str, Any] = {**self.about, "colluders": self.noise.colluders}
-        if self.unit == "record":
-            chosen["neighbours"] = self.neighbours
         if self.persons:
             chosen["persons"] = self.persons
         return {

@@ -42,11 +42,10 @@ class Records:
         self.transform, self.offset = matrix(self.study, "coordinates"), matrix(self.study, "offset")
         self.constant, self.rows = float(given["constant"]), int(given["rows"])
         self.labelled = int(given.get("labelled", 0))
-        self.neighbours, self.persons = given.get("neighbours", "replace"), given.get("record", "")
+        self.persons = given.get("record", "")
         scores = max(1, self.classes - 1)
         require(self.offset.shape[1] == scores, "the offset is of another number of classes")
         require(math.isfinite(self.constant) and self.constant > 0, "the constant is no positive number")
-        require(self.neighbours in ("replace", "add-remove"), "the neighbours are unknown")
         require(self.rows >= 1 and self.labelled >= 0, "a number of rows is out of range")
         coarse = math.sqrt(self.noise.variance * self.noise.parties / self.noise.contributors) < 2.0**10
         require(not coarse, "the noise is too small for its grid")
@@ -98,13 +97,12 @@ class Records:
 
     def _sensitivities(self) -> tuple[float, float]:
         s, k = self.extremes
-        replaced, up = self.neighbours == "replace", 1 + 2.0**-40
+        up = 1 + 2.0**-40
         if self.norm == "l1":
-            l1 = 2.0**20 * float((s + k).max()) * (2 if replaced else 1)
+            l1 = 2.0**21 * float((s + k).max())
             return rounded_up(l1), rounded_up(l1)
-        l2 = 2.0**20 * math.sqrt(float((s * s + k * k).max())) * up
-        if replaced:
-            l2 = min(2 * l2, 2.0**20 * math.sqrt(_distance(s, k)) * up + 2 * math.sqrt(self.length) + 32)
+        longest = 2.0**20 * math.sqrt(float((s * s + k * k).max())) * up
+        l2 = min(2 * longest, 2.0**20 * math.sqrt(_distance(s, k)) * up + 2 * math.sqrt(self.length) + 32)
         return rounded_up(l2 * math.sqrt(self.length) * up), rounded_up(l2)
 
     def facts(self, ballots: int) -> dict[str, Any]:
@@ -112,7 +110,6 @@ class Records:
         l1, l2 = self.sensitivities
         chosen: dict[str, Any] = {
             "rank": self.width - 1,
-            "neighbours": self.neighbours,
             "rows": self.rows,
             "colluders": self.noise.colluders,
         }

@@ -63,8 +63,7 @@ class Regression(Records):
         self.ball = math.floor(radius * 2**20)
         super().__post_init__()
         if self.ball:
-            alone = self.neighbours == "replace" and not self.persons
-            require(alone, "neighbours and persons are about records")
+            require(not self.persons, "persons are about records")
 
     @property
     def middle(self) -> float:
@@ -113,10 +112,7 @@ class Regression(Records):
         return rounded_up(2.0 * self.ball * across), rounded_up(2.0 * self.ball)
 
     def facts(self, ballots: int) -> dict[str, Any]:
-        facts = super().facts(ballots) | {"unit": self.unit}
-        if self.ball:
-            del facts["chosen"]["neighbours"]
-        return facts
+        return super().facts(ballots) | {"unit": self.unit}
 
     # -- the prediction
 

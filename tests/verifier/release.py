@@ -207,8 +207,7 @@ def _texts(value: Any) -> list[str]:
 def _protected(study: Study, unit: str) -> dict[str, Any]:
     """What neighbouring inputs of a study differ in."""
     column = "" if unit == "party" else study.parameters.get("record", "")
-    changed = "add-remove" if study.parameters.get("neighbours") == "add-remove" else "any"
-    changed = "replace" if study.protocol == "psgd" else changed
+    changed = "replace" if study.protocol == "psgd" else "any"
     return {"kind": "person" if column else unit, "of": column, "neighbours": changed, "at": ""}
 
 

@@ -67,8 +67,8 @@ def numbers_file(folder: Path) -> Path:
 
 def regression_fields(path: Path, delta: float, unit: Any, **changed: Any) -> dict[str, Any]:
     """The terms of a regression of a public file; `changed`: its parameters."""
-    dropouts, neighbours = changed.get("dropouts", 0), changed.get("neighbours", "replace")
-    terms: dict[str, Any] = {"rows": 200, "unit": unit, "neighbours": neighbours, "colluders": 1, "dropouts": dropouts}
+    dropouts = changed.get("dropouts", 0)
+    terms: dict[str, Any] = {"rows": 200, "unit": unit, "colluders": 1, "dropouts": dropouts}
     samples = PublicSamples.read(path, "class", numeric_label=True)
     parameters = regression_parameters(samples, PARTIES, epsilon=1.0, delta=delta, **terms)
     return {
@@ -134,8 +134,8 @@ def _error_evaluation(**changed: Any) -> dict[str, Any]:
 
 
 EARLIER = (
-    Release("gaussian", 0.7, 1e-6, "record", chosen={"rank": 3}, protects=PrivacyUnit("record", "", "add-remove")),
-    Release("gaussian", 0.1, 1e-7, "record", protects=PrivacyUnit("record", "", "add-remove")),
+    Release("gaussian", 0.7, 1e-6, "record", chosen={"rank": 3}, protects=PrivacyUnit("record")),
+    Release("gaussian", 0.1, 1e-7, "record", protects=PrivacyUnit("record")),
     Release("discrete Laplace in shares", 2.0, 0.0, "party", protects=PrivacyUnit("shard")),
     Release("discrete Laplace in shares", 4.0, 0.0, "party", protects=PrivacyUnit("party", "ward")),
     Release("none", 0.0, 0.0, "party"),
@@ -150,16 +150,16 @@ def _statistic(what: str, **changed: Any) -> dict[str, Any]:
 
 STUDIES: dict[str, Any] = {
     "record": lambda: _records(2, 1e-6),
-    "record, pure": lambda: _records(2, 0.0, neighbours="add-remove", labelled=0),
-    "record, added or removed": lambda: _records(2, 1e-6, neighbours="add-remove", colluders=2),
+    "record, pure": lambda: _records(2, 0.0, labelled=0),
+    "record, three colluders": lambda: _records(2, 1e-6, colluders=2),
     "record, three classes": lambda: _records(3, 0.0, dropouts=1),
-    "record, three classes, gaussian": lambda: _records(3, 1e-6, neighbours="add-remove"),
+    "record, three classes, gaussian": lambda: _records(3, 1e-6),
     "record, persons": lambda: _records(2, 1e-6, record="who"),
     "evaluation": lambda: _evaluation(2),
-    "evaluation, calibrated": lambda: _evaluation(2, 60.0, neighbours="add-remove"),
-    "evaluation, persons": lambda: _evaluation(2, 60.0, neighbours="add-remove", record="who", bins=4),
+    "evaluation, calibrated": lambda: _evaluation(2, 60.0),
+    "evaluation, persons": lambda: _evaluation(2, 60.0, record="who", bins=4),
     "evaluation, three classes": lambda: _evaluation(3),
-    "evaluation, earlier releases": lambda: _evaluation(2, neighbours="add-remove", released=encode_releases(EARLIER)),
+    "evaluation, earlier releases": lambda: _evaluation(2, released=encode_releases(EARLIER)),
     "evaluation, parties": lambda: _evaluation(2, unit="party", dropouts=1),
     "statistic, three classes": lambda: _statistic("statistic", epsilon=20.0),
     "statistic, three classes, gaussian": lambda: _statistic("statistic, gaussian", epsilon=20.0),
@@ -171,7 +171,7 @@ STUDIES: dict[str, Any] = {
 
 EVALUATIONS_OF_NUMBERS: dict[str, Any] = {
     "evaluation, number": lambda: _error_evaluation(),
-    "evaluation, number, persons": lambda: _error_evaluation(neighbours="add-remove", record="who", largest_error=7.0),
+    "evaluation, number, persons": lambda: _error_evaluation(record="who", largest_error=7.0),
     "evaluation, number, parties": lambda: _error_evaluation(unit="party", dropouts=1),
 }
 """Terms of studies of the public file of `numbers_file`, by a name."""
@@ -185,7 +185,7 @@ REHEARSED: dict[str, dict[str, Any]] = {
 
 REGRESSIONS: dict[str, dict[str, Any]] = {
     "regression": {"delta": 1e-6, "unit": "record"},
-    "regression, pure": {"delta": 0.0, "unit": "record", "neighbours": "add-remove", "record": "who"},
+    "regression, pure": {"delta": 0.0, "unit": "record", "record": "who"},
     "regression, parties": {"delta": 0.0, "unit": "party", "dropouts": 1},
     "regression, parties, gaussian": {"delta": 1e-6, "unit": "party"},
 }

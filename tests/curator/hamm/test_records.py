@@ -17,8 +17,6 @@ from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import records
 from psephos.curator.hamm.records import (
-    NEIGHBOURS,
-    Neighbours,
     RecordPlan,
     RecordRelease,
     fit_records,
@@ -34,7 +32,6 @@ from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
-from tests.tiers import sampled
 
 UNIT = 2.0**ENTRY_BITS
 GRIDS = [(classes, norm) for classes in (2, 3) for norm in ("l1", "l2")]
@@ -57,17 +54,14 @@ def distance(grid: RecordGrid, rows: Array, labels: Any) -> float:
 
 
 @pytest.mark.parametrize(("classes", "norm"), GRIDS)
-@pytest.mark.parametrize("neighbours", sampled(reversed(NEIGHBOURS)))
-def test_no_search_finds_a_change_above_the_certified_sensitivity(
-    classes: int, norm: Norm, neighbours: Neighbours
-) -> None:
+def test_no_search_finds_a_change_above_the_certified_sensitivity(classes: int, norm: Norm) -> None:
     """Nelder-Mead from many starts, over coordinates of any length, scores and labels, on the integers themselves.
 
-    The search comes near the bound, except for replaced rows in L1, whose bound is twice that of one row.
+    The search comes near the bound in L2. In L1 the bound is twice that of one row.
     """
     grid = free_grid(classes, norm)
-    bounds = {bound.norm: bound.value for bound in record_sensitivity(grid, neighbours)}
-    count, width = (2 if neighbours == "replace" else 1), len(grid.transform) - 1
+    bounds = {bound.norm: bound.value for bound in record_sensitivity(grid)}
+    count, width = 2, len(grid.transform) - 1
     generator = np.random.default_rng(classes)
     best = 0.0
     for trial in range(12):
@@ -79,21 +73,21 @@ def test_no_search_finds_a_change_above_the_certified_sensitivity(
             return -distance(grid, rows, labels)
 
         start = generator.normal(size=count * width) * generator.choice([1.0, 3.0, 30.0])
-        if trial == 0 and count == 2 and classes == 2:  # opposite rows that were both wrong
+        if trial == 0 and classes == 2:  # opposite rows that were both wrong
             start = np.array([1.0, 0, 0, 3.0, -0.3, 1.0, 0, 3.0])
             labels[:] = 0
         best = max(best, -float(minimize(loss, start, method="Nelder-Mead", options={"maxiter": 1500}).fun))
     assert best <= bounds[norm]
-    assert best >= (0.97 if norm == "l2" or neighbours == "add-remove" else 0.7) * bounds[norm]
+    assert best >= (0.97 if norm == "l2" else 0.7) * bounds[norm]
 
 
 @pytest.mark.parametrize(("classes", "norm"), GRIDS)
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_no_neighbouring_table_moves_a_partys_sum_further(classes: int, norm: Norm, neighbours: Neighbours) -> None:
+@pytest.mark.parametrize("left", [8, 9], ids=["replaced", "added"])
+def test_no_neighbouring_table_moves_a_partys_sum_further(classes: int, norm: Norm, left: int) -> None:
     """Extreme rows, repeated maxima, another order, and a party without other rows; sums as a party sends them."""
     generator = np.random.default_rng(3)
     grid = free_grid(classes, norm)
-    bound = {each.norm: each.value for each in record_sensitivity(grid, neighbours)}[norm]
+    bound = {each.norm: each.value for each in record_sensitivity(grid)}[norm]
     width = len(grid.transform)
     edges = np.array([0.0, 1.0, -1.0, 3.0, -3.0, 1e9, -1e9, 1e300, -1e300, 5e-324])
     for _ in range(60):
@@ -104,20 +98,16 @@ def test_no_neighbouring_table_moves_a_partys_sum_further(classes: int, norm: No
         label = generator.integers(classes, size=1)
         order = generator.permutation(9)
         before = np.array(grid.contribution(X, y))
-        if neighbours == "replace":
-            changed = np.vstack([X[order][:-1], row]), np.append(y[order][:-1], label)
-        else:
-            changed = np.vstack([X[order], row]), np.append(y[order], label)
+        changed = np.vstack([X[order][:left], row]), np.append(y[order][:left], label)
         moved = np.array(grid.contribution(*changed)) - before
         size = np.abs(moved).sum() if norm == "l1" else math.sqrt(int((moved * moved).sum()))
         assert size <= bound
 
 
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_no_person_moves_a_partys_sum_further_than_one_row(neighbours: Neighbours) -> None:
-    """A person with any number of rows is replaced by another one with any number, or added."""
+def test_no_person_moves_a_partys_sum_further_than_one_row() -> None:
+    """A person with any number of rows is replaced by another one with any number."""
     grid, generator = free_grid(2, "l2"), np.random.default_rng(4)
-    bound = record_sensitivity(grid, neighbours)[1].value
+    bound = record_sensitivity(grid)[1].value
     for _ in range(40):
         sizes = generator.integers(1, 30, size=2)
         tables = []
@@ -126,29 +116,16 @@ def test_no_person_moves_a_partys_sum_further_than_one_row(neighbours: Neighbour
             X = np.column_stack([centre + 0.01 * generator.normal(size=(size, 4)), np.ones(size)])
             tables.append((X, np.full(size, generator.integers(2)), np.full(size, number)))
         first, second = (np.array(grid.contribution(*table)) for table in tables)
-        moved = first - second if neighbours == "replace" else first
+        moved = first - second
         assert math.sqrt(int((moved * moved).sum())) <= bound
 
 
 def test_the_sensitivities_are_those_of_the_derivation() -> None:
     """docs/theory.md, "The record step": in units of the largest gradient, times the square root of 2 in L2."""
     l2, l1 = free_grid(2, "l2"), free_grid(2, "l1")
-    values = {
-        (grid.norm, neighbours): {b.norm: b.value / UNIT for b in record_sensitivity(grid, neighbours)}[grid.norm]
-        for grid in (l2, l1)
-        for neighbours in NEIGHBOURS
-    }
-    assert values["l2", "add-remove"] / math.sqrt(2) == pytest.approx(0.8342, abs=2e-4)
-    assert values["l1", "add-remove"] / 2 == pytest.approx(0.8328, abs=2e-4)
-    assert values["l2", "replace"] / math.sqrt(2) == pytest.approx(1.4342, abs=3e-4)
-    assert values["l1", "replace"] == 2 * values["l1", "add-remove"]
-    several = {n: record_sensitivity(free_grid(4, "l2"), n)[1].value / UNIT for n in NEIGHBOURS}
-    assert several["add-remove"] == pytest.approx(math.sqrt(2), rel=1e-5)
-    assert several["replace"] == pytest.approx(math.sqrt(4.5), rel=1e-4)
-    for grid in (l1, l2):
-        for neighbours in NEIGHBOURS:
-            for bound in record_sensitivity(grid, neighbours):
-                assert bound.unit == "record"
+    assert record_sensitivity(l2)[1].value / UNIT / math.sqrt(2) == pytest.approx(1.4342, abs=3e-4)
+    assert record_sensitivity(l1)[0].value / UNIT / 4 == pytest.approx(0.8328, abs=2e-4)
+    assert record_sensitivity(free_grid(4, "l2"))[1].value / UNIT == pytest.approx(math.sqrt(4.5), rel=1e-4)
 
 
 def test_cells_bound_the_search_over_all_pairs() -> None:
@@ -209,10 +186,9 @@ def accuracy(w: Array, data: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "discrete-laplace"])
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_the_noise_covers_the_certified_sensitivity(mechanism: Any, neighbours: Neighbours) -> None:
-    plan = planned(problem(), mechanism=mechanism, neighbours=neighbours)
-    l1, l2 = record_sensitivity(plan.grid, neighbours)
+def test_the_noise_covers_the_certified_sensitivity(mechanism: Any) -> None:
+    plan = planned(problem(), mechanism=mechanism)
+    l1, l2 = record_sensitivity(plan.grid)
     if mechanism == "gaussian":
         assert isinstance(plan.mechanism, DiscreteGaussian)
         assert plan.grid.norm == "l2"
@@ -334,7 +310,6 @@ def test_invalid_terms_are_rejected() -> None:
     data = problem()
     bad: list[dict[str, Any]] = [
         {"mechanism": "spherical-laplace"},
-        {"neighbours": "party"},
         {"rows": 0},
         {"epsilon": 0.0},
         {"delta": 2.0},
@@ -427,12 +402,11 @@ def free_numeric_grid(norm: Norm) -> RecordGrid:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_no_search_moves_the_sum_of_a_numeric_label_above_the_sensitivity(norm: Norm, neighbours: Neighbours) -> None:
+def test_no_search_moves_the_sum_of_a_numeric_label_above_the_sensitivity(norm: Norm) -> None:
     """Nelder-Mead over rows and labels from many starts, among them one row of small and one of large residual."""
     grid = free_numeric_grid(norm)
-    bound = {each.norm: each.value for each in record_sensitivity(grid, neighbours)}[norm]
-    count, generator = (2 if neighbours == "replace" else 1), np.random.default_rng(5)
+    bound = {each.norm: each.value for each in record_sensitivity(grid)}[norm]
+    count, generator = 2, np.random.default_rng(5)
     best = 0.0
     for trial in range(16):
 
@@ -441,47 +415,40 @@ def test_no_search_moves_the_sum_of_a_numeric_label_above_the_sensitivity(norm: 
             return -distance(grid, np.column_stack([table[:, :3], np.ones(count)]), table[:, 3])
 
         start = generator.normal(size=count * 4) * generator.choice([1.0, 3.0, 30.0])
-        if trial == 0 and count == 2:
+        if trial == 0:
             start = np.array([9.0, 0, 0, 1.0, 9.0, 0, 0, -1e9])
-        if trial == 1 and count == 2:
+        if trial == 1:
             start = np.array([9.0, 0, 0, 1.0, 4.5, 7.794, 0, -1.0])
         best = max(best, -float(minimize(loss, start, method="Nelder-Mead", options={"maxiter": 1500}).fun))
     assert best <= bound
-    assert best >= (0.97 if norm == "l2" or neighbours == "add-remove" else 0.7) * bound
+    assert best >= (0.97 if norm == "l2" else 0.7) * bound
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_no_neighbouring_table_of_numeric_labels_moves_a_partys_sum_further(norm: Norm, neighbours: Neighbours) -> None:
+@pytest.mark.parametrize("left", [5, 6], ids=["replaced", "added"])
+def test_no_neighbouring_table_of_numeric_labels_moves_a_partys_sum_further(norm: Norm, left: int) -> None:
     """Rows and labels at the edges of float64, repeated rows, another order."""
     generator, grid = np.random.default_rng(6), free_numeric_grid(norm)
-    bound = {each.norm: each.value for each in record_sensitivity(grid, neighbours)}[norm]
+    bound = {each.norm: each.value for each in record_sensitivity(grid)}[norm]
     edges = np.array([0.0, 1.0, -1.0, 3.0, -3.4142, 1e9, -1e9, 1e300, -1e300, 5e-324])
     for _ in range(200):
         X = np.column_stack([generator.choice(edges, size=(6, 3)), np.ones(6)])
         y = generator.choice(edges, size=6)
         row, label = np.append(generator.choice(edges, size=3), 1.0)[None], generator.choice(edges, size=1)
-        left = slice(0, 5 if neighbours == "replace" else 6)
         before = np.array(grid.contribution(X, y))
-        moved = np.array(grid.contribution(np.vstack([X[left], row]), np.append(y[left], label))) - before
+        moved = np.array(grid.contribution(np.vstack([X[:left], row]), np.append(y[:left], label))) - before
         size = np.abs(moved).sum() if norm == "l1" else math.sqrt(int((moved * moved).sum()))
         assert size <= bound
 
 
 def test_the_sensitivities_of_a_numeric_label_are_those_of_the_theory() -> None:
-    """sqrt(2) and 2 for an added row, sqrt(4.5) and 4 for a replaced one, up to the allowance for truncation."""
-    values = {
-        (norm, neighbours): record_sensitivity(free_numeric_grid(norm), neighbours)[norm == "l2"].value / UNIT
-        for norm in ("l1", "l2")
-        for neighbours in NEIGHBOURS
-    }
-    expected = {("l1", "add-remove"): 2.0, ("l1", "replace"): 4.0, ("l2", "add-remove"): math.sqrt(2)}
-    for key, value in expected.items():
-        assert values[key] == pytest.approx(value, rel=1e-6)
-    assert math.sqrt(4.5) <= values["l2", "replace"] <= math.sqrt(4.5) + 1e-4
+    """sqrt(4.5) and 4 for a replaced row, up to the allowance for truncation."""
+    l1, l2 = (record_sensitivity(free_numeric_grid(norm))[norm == "l2"].value / UNIT for norm in ("l1", "l2"))
+    assert l1 == pytest.approx(4.0, rel=1e-6)
+    assert math.sqrt(4.5) <= l2 <= math.sqrt(4.5) + 1e-4
     # Two rows' entries are truncated by less than a unit each, and their residuals by less than 2^-16.
     for grid in (free_numeric_grid("l2"), free_grid(4, "l2")):
-        allowance = record_sensitivity(grid, "replace")[1].value - math.sqrt(4.5) * UNIT
+        allowance = record_sensitivity(grid)[1].value - math.sqrt(4.5) * UNIT
         assert allowance == pytest.approx(2 * math.sqrt(grid.length) + 2 * 2**4, abs=0.01)
 
 
@@ -613,10 +580,7 @@ def test_a_sum_of_centres_releases_the_public_score() -> None:
 
 def test_a_party_is_the_unit_of_numeric_labels_only() -> None:
     public, labels = numeric_tables(1, 60)
-    for terms in (
-        {"unit": "party", "neighbours": "add-remove"},
-        {"unit": "ward"},
-    ):
+    for terms in ({"unit": "ward"},):
         with pytest.raises(InvalidParameter):
             plan_records(public, labels, 1, 3, rows=100, epsilon=1.0, **terms)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter):
@@ -667,9 +631,9 @@ def test_a_step_by_hand(grid: RecordGrid, of_a_row: float, case: str) -> None:
     public, gradient, spread, samples = np.array([0.5, 0.2, 0.002]), np.array([300.0, -90.0, 60.0]), 0.02, 80
     sigma = Fraction(noise) * 2**ENTRY_BITS
     law = DiscreteGaussian(grid.length, sigma**2) if noise else None
-    bound = record_sensitivity(grid, "replace")[1]
+    bound = record_sensitivity(grid)[1]
     terms: dict[str, Any] = {"parties": 5, "rows": rows, "labelled": labelled, "spread": spread, "samples": samples}
-    terms |= {"neighbours": "replace", "l1": bound, "l2": bound, "epsilon": 1.0, "delta": 1e-6, "mechanism": law}
+    terms |= {"l1": bound, "l2": bound, "epsilon": 1.0, "delta": 1e-6, "mechanism": law}
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
     plan = RecordPlan(grid, public=turn @ np.diag(public) @ turn.T, **terms)
     release = RecordRelease(plan, (turn @ gradient)[None], turn @ np.diag(second) @ turn.T)
@@ -838,17 +802,15 @@ def test_an_agreed_grid_of_other_classes_or_another_norm_is_refused() -> None:
 def test_certified_sensitivities_say_what_they_are_of(norm: Norm) -> None:
     """The norm, the unit and the source of each, and in the other norm the root of the dimension more."""
     grid, ball = free_grid(2, norm), party_plan(norm).grid
-    one = "one row's gradient and second derivative"
     for bounds, unit, source in (
-        (record_sensitivity(grid, "add-remove"), "record", one),
-        (record_sensitivity(grid, "replace"), "record", "distance of two rows' gradient and second derivative"),
-        (record_sensitivity(ball, "replace"), "party", "diameter of the ball of a party's average vector"),
+        (record_sensitivity(grid), "record", "distance of two rows' gradient and second derivative"),
+        (record_sensitivity(ball), "party", "diameter of the ball of a party's average vector"),
     ):
         assert [bound.norm for bound in bounds] == ["l1", "l2"]
         assert {bound.unit for bound in bounds} == {unit}
         assert {bound.source for bound in bounds} == {source}
     for one_grid in (grid, ball):
-        l1, l2 = (bound.value for bound in record_sensitivity(one_grid, "replace"))
+        l1, l2 = (bound.value for bound in record_sensitivity(one_grid))
         assert l1 == pytest.approx(l2 * (1.0 if norm == "l1" else math.sqrt(one_grid.length)))
 
 

@@ -40,18 +40,17 @@ def table(seed: int, samples: int, width: int) -> np.ndarray:
     st.integers(1, 40),
     st.integers(2, 6),
     st.sampled_from(["soft", "majority"]),
-    st.sampled_from(["certified", "paper"]),
     st.sampled_from(["spherical-laplace", "gaussian"]),
 )
 def test_the_ridge_never_rises_with_epsilon_nor_with_parties(
-    seed: int, width: int, classes: int, labels: Any, bound: Any, noise: Any
+    seed: int, width: int, classes: int, labels: Any, noise: Any
 ) -> None:
     X, loss = table(seed, 60, width), loss_named("logistic", classes)
     rule, epsilons = RidgeRule.of(X, classes, loss), (0.1, 1.0, 3.0, 10.0, 30.0, 64.0, None)
 
     def chosen(parties: int) -> list[float]:
         def sensitivity(lam: float) -> Sensitivity:
-            return erm_sensitivity(labels, loss, lam, parties=parties, classes=classes, features=X, bound=bound)
+            return erm_sensitivity(labels, loss, lam, parties=parties, classes=classes, features=X)
 
         return [rule.choose(sensitivity, epsilon, noise) for epsilon in epsilons]
 
@@ -92,7 +91,7 @@ def test_the_ridge_depends_on_nothing_that_is_protected(labels: Any) -> None:
     generator = np.random.default_rng(3)
     votes = [generator.multinomial(30, np.ones(3) / 3, size=60), np.tile([30, 0, 0], (60, 1))]
     for private in (False, True):
-        request = ReleaseRequest(20.0, 1e-6, "spherical-laplace", None, "certified", private)
+        request = ReleaseRequest(20.0, 1e-6, "spherical-laplace", None, private)
         rows = [table(seed, 60, 5) * 0.5**seed for seed in (0, 3 * private)]
         chosen = [erm_method(labels, v, X, Softmax(), request).chosen["lam"] for v in votes for X in rows]
         assert len(set(chosen)) == 1
@@ -111,7 +110,7 @@ def test_soft_gains_from_epsilon_and_is_not_far_below_the_statistic() -> None:
 
     means: dict[str, list[float]] = {"soft": [], "statistic": []}
     for epsilon in (0.3, 1.0, 3.0, 10.0, 30.0):
-        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
+        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None)
         soft = erm_method("soft", counts, X[:100], Logistic(), request)
         made = {"soft": soft, "statistic": statistic_method(counts, X[:100], request)}
         for name, method in made.items():

@@ -176,7 +176,7 @@ def test_hamm_4_5_is_too_small_on_the_logistic_base_and_the_corrected_one_holds(
     samples, parties = 10**6, 10**9
     lam = 1 / samples
     moved = private_auxiliary_pair(lam, samples)
-    hamm = s.binary_soft(lam, parties).value * s.hamm_4_5_factor(parties, samples)
+    hamm = s.binary_soft(lam, parties).value * (samples + parties - 1) / samples
     assert moved > 1.4 * hamm
     assert moved <= s.binary_soft_private_auxiliary(lam, parties, samples).value * SLACK
     assert s.binary_soft_private_auxiliary(lam, parties, samples).value < 2.01 * hamm
@@ -352,10 +352,6 @@ def test_every_row_of_the_sensitivity_table(row, value, unit, source):
     bound = row()
     assert (bound.norm, bound.unit, bound.source) == ("l2", unit, source)
     assert bound.value == pytest.approx(value * (1 + 2.0**-44), rel=5e-16, abs=0)
-
-
-def test_the_factor_of_hamm_4_5_by_hand():
-    assert s.hamm_4_5_factor(4, 8) == 11 / 8
 
 
 def test_every_row_is_capped_where_lambda_is_small():

@@ -82,7 +82,7 @@ def test_what_is_not_private_is_not_in_a_finite_total(tmp_path: Path) -> None:
 
 SHARD, PERSON = PrivacyUnit("shard", "a"), PrivacyUnit("person", "patient")
 AT_ONE, UNKNOWN = replace(PERSON, at="hospital"), PrivacyUnit()
-ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record", "", "replace")
+REPLACED = PrivacyUnit("record", "", "replace")
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,9 @@ ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record",
     [
         (PARTY, PARTY, True),
         (PARTY, RECORD, True),
-        (PARTY, ADDED, True),
+        (PARTY, REPLACED, True),
         (PrivacyUnit("party"), PARTY, True),
         (PrivacyUnit("party"), PERSON, True),
-        (RECORD, ADDED, True),
         (RECORD, REPLACED, True),
         (PARTY, PrivacyUnit("party", "ward"), False),
         (PARTY, PrivacyUnit("party"), False),
@@ -107,8 +106,7 @@ ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record",
         (PrivacyUnit("party", "hospital", "replace"), RECORD, False),
         (RECORD, PARTY, False),
         (RECORD, PERSON, False),
-        (ADDED, RECORD, False),
-        (REPLACED, ADDED, False),
+        (REPLACED, RECORD, False),
         (PERSON, RECORD, False),
         (SHARD, RECORD, False),
         (SHARD, PARTY, False),
@@ -178,7 +176,7 @@ def test_totals_begin_with_the_unit_that_is_asked_for(tmp_path: Path) -> None:
         (PARTY, "party (hospital)"),
         (RECORD, "record"),
         (SHARD, "shard (dealing a)"),
-        (PrivacyUnit("person", "patient", "add-remove"), "person (patient), added or removed"),
+        (PERSON, "person (patient)"),
         (AT_ONE, "person (patient at one hospital)"),
         (REPLACED, "record, replaced"),
     ],
@@ -498,6 +496,7 @@ def test_a_record_with_an_unknown_field_or_type_is_refused_whatever_its_tag(
     key, last, _ = key_and_rows(tmp_path / "b")
     contents = [record, {**record, "also": 1}, {**record, "type": record["type"] + "s"}]
     contents.append({name: value for name, value in record.items() if name != "type"})
+    contents.append({**record, "unit": {"kind": "record", "neighbours": "add-remove"}})
     for number, content in enumerate(json.dumps(changed).encode() for changed in contents):
         tag = tag_of(key, last, content)
         with closing(sqlite3.connect(tmp_path / "b")) as connection:
@@ -507,7 +506,7 @@ def test_a_record_with_an_unknown_field_or_type_is_refused_whatever_its_tag(
         if number == 0:
             BudgetFile(tmp_path / "b").close()
             continue
-        with pytest.raises(BudgetFileError, match="damaged"):
+        with pytest.raises(BudgetFileError, match="another version"):
             BudgetFile(tmp_path / "b")
 
 

@@ -19,7 +19,7 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 SMALL: dict[str, Any] = {"key_bits": 512, "test_key": True, "simulate_noise": True}
 SUMS: dict[str, Any] = {**SMALL, "parties": 7, "holders": 4, "threshold": 3, "workers": 1, "draws": 1}
 ABSENT: dict[str, Any] = {"sizes": "dirichlet", "concentration": 2.0, "absent": 0.3, "min_ballots": 3}
-PAPER: dict[str, Any] = {"lam": 0.01, "bound": "paper", "mechanism": "gaussian", "delta": 1e-5}
+PAPER: dict[str, Any] = {"lam": 0.01, "mechanism": "gaussian", "delta": 1e-5}
 JOINT: dict[str, Any] = {"reveal": "statistic", "colluders": 1, "dropouts": 2, "absent": 0.2}
 DIGITS: dict[str, Any] = {"dataset": "digits", "sizes": "shards", "auxiliary": 30, "samples_per_party": 25}
 
@@ -73,11 +73,10 @@ def test_what_is_opened_is_what_the_parties_hold_and_is_sent_once(name: str) -> 
 
 @pytest.mark.parametrize("options", [AverageOptions(), JobOptions(), PathakOptions(), PsgdOptions(), TallyOptions()])
 def test_what_is_run_by_default_protects(options: Any) -> None:
-    """A key of a real length, noise of the operating system's coins, and a proven bound."""
+    """A key of a real length, and noise of the operating system's coins."""
     assert options.key_bits >= 2048
     assert not options.test_key
     assert not options.simulate_noise
-    assert getattr(options, "bound", "certified") == "certified"
     assert getattr(options, "randomness", "half") in ("half", "full")
     assert options.epsilon in (1.0, (1.0,))
     assert getattr(options, "delta", 0.0) <= 1e-5

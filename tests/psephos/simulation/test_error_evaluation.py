@@ -216,14 +216,6 @@ def test_the_result_is_a_function_of_the_noisy_sum(table: Path, regressor: Relea
     assert replace(first, **settled) == replace(second, **settled)
 
 
-def test_neighbours_cost_the_same(table: Path, regressor: ReleasedRegressor) -> None:
-    costs = [
-        EvaluationRun(options_of(table, neighbours=neighbours), regressor).spec.plan.mechanism
-        for neighbours in ("replace", "add-remove")
-    ]
-    assert costs[0] == costs[1]
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.budget import changes_of, table_digest, unit_of_run
+from psephos.budget import table_digest, unit_of_run
 from psephos.cli.main import build
 from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import costs_together
@@ -87,7 +87,7 @@ def test_the_opened_sum_gives_the_accuracy_of_the_held_out_rows(
 
 def check_cost(run: EvaluationRun, result: EvaluationResult) -> None:
     """The stated cost is that of the specification; its only delta is numerical, since the noise is pure."""
-    protects = unit_of_run(run.options, run.options.unit, changes_of(run.options.neighbours))
+    protects = unit_of_run(run.options, run.options.unit)
     assert result.privacy == replace(run.spec.cost(result.ballots), delta=stated_delta(), protects=protects)
     assert (result.privacy.epsilon, result.privacy.unit) == (run.options.epsilon, run.options.unit)
 
@@ -198,7 +198,7 @@ def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassi
 def test_a_data_set_is_dealt_to_the_parties(tmp_path: Path) -> None:
     job = Job(JobOptions(**KEYS, dataset="digits", parties=10, epsilon=(20.0,)))
     classifier = ReleasedClassifier(job.model(job.run()))
-    chosen: dict[str, Any] = {"dataset": "digits", "parties": 10, "epsilon": 20.0, "neighbours": "add-remove"}
+    chosen: dict[str, Any] = {"dataset": "digits", "parties": 10, "epsilon": 20.0}
     run = EvaluationRun(EvaluationOptions(**KEYS, **chosen), classifier)
     result = run.run()
     check_cost(run, result)
@@ -223,15 +223,15 @@ def test_absent_parties_are_allowed_for_or_refused(table: Path, classifier: Rele
 
 def test_the_plan_has_the_terms_of_the_options(table: Path, classifier: ReleasedClassifier) -> None:
     """Two shares make up the noise: those of six without an observer, one that tells it its noise, and two missing."""
-    terms: dict[str, Any] = {"epsilon": 3.0, "neighbours": "add-remove", "bins": 4, "colluders": 1, "dropouts": 2}
+    terms: dict[str, Any] = {"epsilon": 3.0, "bins": 4, "colluders": 1, "dropouts": 2}
     spec = EvaluationRun(options_of(table, **terms), classifier).spec
     plan, model = spec.plan, classifier.model
-    assert (plan.parties, plan.unit, plan.neighbours, plan.epsilon) == (6, "record", "add-remove", 3.0)
+    assert (plan.parties, plan.unit, plan.epsilon) == (6, "record", 3.0)
     assert (plan.scores.bins, plan.scores.classes) == (4, 2)
     assert (plan.inflation, spec.shares.contributors, spec.colluders, spec.persons) == (3.0, 2, 1, "")
     np.testing.assert_array_equal(plan.scores.weights[:, 0], [*model.coefficients[0], *model.intercepts])
     usual = EvaluationRun(options_of(table, unit="party"), classifier).spec
-    assert (usual.plan.unit, usual.plan.neighbours, usual.plan.epsilon) == ("party", "replace", 1.0)
+    assert (usual.plan.unit, usual.plan.epsilon) == ("party", 1.0)
     assert (usual.plan.inflation, usual.shares.contributors, usual.colluders) == (2.0, 3, 2)
     assert EvaluationOptions().workers == min(2, os.cpu_count() or 1)
     assert EvaluationOptions().compares is False
@@ -270,7 +270,6 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: Released
     ("change", "unit"),
     [
         ({}, PrivacyUnit("record", "", "any")),
-        ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
         ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
         ({"record": "patient", "ignore": ()}, PrivacyUnit("person", "patient", at="hospital")),
     ],
@@ -330,8 +329,7 @@ PARTY = replace(RECORD, unit="party", protects=PrivacyUnit("party", "hospital"))
         ({}, [replace(RECORD, protects=PrivacyUnit())], None),
         ({}, [replace(PARTY, protects=PrivacyUnit("shard"))], None),
         ({}, [RECORD, replace(PARTY, protects=PrivacyUnit("shard"))], None),
-        ({}, [replace(RECORD, protects=PrivacyUnit("record", "", "add-remove"))], None),
-        ({"neighbours": "add-remove"}, [RECORD], (2, 3.0, 1e-3)),
+        ({}, [replace(RECORD, protects=PrivacyUnit("record", "", "replace"))], None),
         ({"record": "patient", "ignore": ()}, [RECORD], None),
         ({"record": "patient", "ignore": ()}, [PARTY], (2, 3.0, 1e-3)),
         ({"unit": "party"}, [RECORD], None),
@@ -377,13 +375,11 @@ def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, resul
     [
         ({"epsilon": 0.0}, "epsilon"),
         ({"unit": "ward"}, "unit is one of record, party"),
-        ({"neighbours": "none"}, "neighbours is one of"),
         ({"rows": "some"}, "rows is one of held-out, all"),
         ({"keys": "dice"}, "keys is one of dealer, ceremony"),
         ({"workers": 0}, "--workers must be at least 1, not 0"),
         ({"held_out": 0.0}, "--held-out 0"),
         ({"unit": "party", "record": "patient"}, "only with --unit record"),
-        ({"unit": "party", "neighbours": "add-remove"}, "only with --unit record"),
         ({"largest_error": 2.0}, "--largest-error is for"),
         ({"parties": 6, "colluders": 3, "dropouts": 2}, "nobody's noise"),
         ({"parties": 6, "absent": 0.34, "dropouts": 1}, "set a larger"),
@@ -429,11 +425,9 @@ def test_the_classes_of_the_model_may_be_named(table: Path, classifier: Released
     [
         {"epsilon": 0.0},
         {"unit": "ward"},
-        {"neighbours": "none"},
         {"rows": "some"},
         {"held_out": 0.0},
         {"unit": "party", "record": "patient"},
-        {"unit": "party", "neighbours": "add-remove"},
         {"colluders": 6},
         {"classes": ("x", "y")},
         {"bins": 1},

@@ -268,7 +268,7 @@ def test_every_choice_of_an_option_is_accepted_and_no_other(options: Any) -> Non
         more: dict[str, Any] = {"variant": "printed"} if one.get("noise") == "spherical" else {}
         if one.get("noise_from") == "holders":
             more = {"reveal": "statistic"}
-        if options is TallyOptions and (one.get("unit") == "record" or "neighbours" in one):
+        if options is TallyOptions and (one.get("unit") == "record"):
             more = {"unit": "record", "methods": ("newton",)}
         options(**(one | more)).check()
     for name in filter(offered.get, offered):

@@ -129,16 +129,16 @@ def test_rows_and_labels_of_a_party_are_float64(released: Released) -> None:
 
 def test_the_plan_has_the_terms_of_the_options(table: Path) -> None:
     """Two shares make up the noise: those of five without an observer, one that tells it its noise, and one missing."""
-    terms: dict[str, Any] = {"announced_rows": 777, "neighbours": "add-remove", "delta": 1e-7, "mechanism": "gaussian"}
+    terms: dict[str, Any] = {"announced_rows": 777, "delta": 1e-7, "mechanism": "gaussian"}
     run = RegressionRun(options_of(table, **terms, colluders=1, dropouts=1, epsilon=(3.0,)))
     plan = run.spec.plan
-    assert (plan.parties, plan.rows, plan.neighbours, plan.unit) == (5, 777, "add-remove", "record")
+    assert (plan.parties, plan.rows, plan.unit) == (5, 777, "record")
     assert (plan.epsilon, plan.delta, plan.labelled) == (3.0, 1e-7, 80)
     assert isinstance(plan.mechanism, DiscreteGaussian)
     assert plan.inflation == 5 / 2
     pure = RegressionRun(options_of(table, unit="party", mechanism="discrete-laplace", colluders=0)).spec.plan
     assert isinstance(pure.mechanism, DiscreteLaplace)
-    assert (pure.rows, pure.neighbours, pure.unit, pure.inflation) == (5000, "replace", "party", 5 / 4)
+    assert (pure.rows, pure.unit, pure.inflation) == (5000, "party", 5 / 4)
 
 
 def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tmp_path: Path) -> None:
@@ -282,7 +282,6 @@ def test_damaged_models_are_refused(released: Released, tmp_path: Path, change: 
 @pytest.mark.parametrize(
     "change",
     [
-        {"unit": "party", "neighbours": "add-remove"},
         {"unit": "party", "record": "c"},
         {"unit": "party", "reveal": "alpha"},
         {"unit": "party", "noise_from": "holders"},
@@ -320,7 +319,6 @@ def test_each_option_of_classes_is_refused_by_its_name(table: Path, name: str, c
     ("change", "unit"),
     [
         ({}, PrivacyUnit("record", "", "any")),
-        ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
         ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
         ({"record": "c"}, PrivacyUnit("person", "c", at="hospital")),
     ],
@@ -460,7 +458,7 @@ def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
     result, model = run.run()
     check_cost(run, result, model)
     assert result.exact
-    assert (model.release.unit, model.release.chosen.get("neighbours")) == ("party", None)
+    assert model.release.unit == "party"
     assert ("Neighbours", "one party replaced") in result.page().facts
     run.write(result, model, tmp_path, onnx=False)
     card = (tmp_path / "card.md").read_text(encoding="utf-8")

@@ -86,12 +86,10 @@ def test_the_largest_valid_values_are_accepted(one: dict[str, Any]) -> None:
         ({"draws": 0}, "--draws must be at least 1, not 0"),
         ({"degree": 0}, "degree"),
         ({"degree": 5}, "degree"),
-        ({"bound": "hopeful"}, "bound is one of certified, paper"),
         ({"randomness": "none"}, "randomness is one of"),
         ({"keys": "mine"}, "keys is one of dealer, ceremony"),
         ({"proofs": "some"}, "proofs is one of none, knowledge, valid"),
         ({"proofs": "valid", "randomness": "full"}, "in randomness modes half and short"),
-        ({"scaling": "none"}, "scaling is one of max-norm, unit-rows"),
         ({"mechanism": "uniform"}, "mechanism is one of"),
         ({"methods": ("vote",)}, "methods is one of avg, own-data, whitened"),
         ({"threshold": 0}, r"the threshold \(0\)"),
@@ -115,7 +113,7 @@ def test_a_short_key_needs_the_option_test_key() -> None:
 
 
 def test_properties_derived_from_the_options() -> None:
-    plain, papers = SumOptions(), SumOptions(lam=0.01, delta=1e-4, bound="paper", mechanism="gaussian")
+    plain, papers = SumOptions(), SumOptions(lam=0.01, delta=1e-4, mechanism="gaussian")
     joint, hidden = TallyOptions(reveal="statistic"), TallyOptions(protect_auxiliary=True, lam=0.01)
     assert (plain.drawn, joint.drawn, replace(joint, draws=3).drawn) == (20, 1, 3)
     assert [one.noise for one in (plain, joint, papers)] == ["spherical-laplace", "discrete-laplace", "gaussian"]
@@ -124,13 +122,11 @@ def test_properties_derived_from_the_options() -> None:
     assert plain.available == sums.METHODS == plain.offered
     assert replace(plain, methods=("pate", "vote")).offered == ("vote", "pate")
     assert plain.local_learners == ("logistic",)
-    assert (plain.coalition, plain.changed, plain.may_choose_laplace) == (None, "replace", False)
+    assert (plain.coalition, plain.may_choose_laplace) == (None, False)
     assert [one.rehearses for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
     assert [one.divides_rows for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
-    assert [one.row_scaling for one in (plain, papers, hidden)] == ["unit-rows"] * 3
-    assert [replace(one, scaling="max-norm").row_scaling for one in (plain, hidden)] == ["max-norm", "unit-rows"]
     assert [one.local_lam for one in (plain, papers)] == [1e-4, 0.01]
-    assert papers.request(3.0) == sums.ReleaseRequest(3.0, 1e-4, "gaussian", 0.01, "paper", False)
+    assert papers.request(3.0) == sums.ReleaseRequest(3.0, 1e-4, "gaussian", 0.01)
     assert hidden.request(3.0).protect_auxiliary is True
     assert plain.noise_coins is SYSTEM
     seeded = replace(plain, simulate_noise=True, seed=8).noise_coins
@@ -360,12 +356,12 @@ def test_rows_have_a_constant_where_they_are_divided_by_it(
     """That of the data set or, where it has none, 1; principal components are left out for records alone."""
     generator, usual = np.random.default_rng(0), scaler_for(name)
     data = Dataset(name, generator.normal(size=(500, 80)), generator.integers(2, size=500), None, None, ("a", "b"), "")
-    chosen = TallyOptions(parties=3, workers=1, scaling="max-norm", auxiliary=60, **change)
+    chosen = TallyOptions(parties=3, workers=1, auxiliary=60, **change)
     options, split = load_split(chosen, data)
     scaler = sums.populate(options, split, silent).scaler
     assert scaler.intercept == ((usual.intercept or 1.0) if divided else usual.intercept)
     assert scaler.components == (None if whole else usual.components)
-    assert scaler.scaling == "max-norm"
+    assert scaler.scaling == "unit-rows"
 
 
 def test_each_party_has_the_next_learner_with_its_own_seed() -> None:

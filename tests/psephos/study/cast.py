@@ -120,7 +120,7 @@ def classifier(scores: int) -> str:
     return encode_coordinates(np.random.default_rng(6).normal(size=(FEATURES, scores)))
 
 
-RELEASED = Release("discrete Gaussian in shares", 2.0, 1e-6, "record", protects=PrivacyUnit("record", "", "add-remove"))
+RELEASED = Release("discrete Gaussian in shares", 2.0, 1e-6, "record", protects=PrivacyUnit("record"))
 """What the model of "evaluation, number" has cost before."""
 
 
@@ -231,7 +231,6 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
                 "low": 95.0,
                 "high": 105.5,
                 "largest_error": 6.0,
-                "neighbours": "add-remove",
                 "dropouts": 1,
                 "released": encode_releases((RELEASED,)),
             },

@@ -300,12 +300,11 @@ def test_record_studies_state_coordinates_and_the_public_score(files: Files, tmp
     table.to_csv(tmp_path / "labelled.csv", index=False)
     for public, labelled in (("labelled.csv", 10), (str(files.folder / "public.csv"), 0)):
         chosen: dict[str, Any] = {"protocol": "record", "delta": delta, "public": str(tmp_path / public)}
-        study, samples = files.made(**chosen, parameters=("rows=500", "neighbours=add-remove", "dropouts=1"))
+        study, samples = files.made(**chosen, parameters=("rows=500", "dropouts=1"))
         assert (study.method, study.public, study.minimum_ballots) == ("newton", True, 3)
-        assert {name: study.parameters[name] for name in ("rows", "labelled", "neighbours", "dropouts")} == {
+        assert {name: study.parameters[name] for name in ("rows", "labelled", "dropouts")} == {
             "rows": 500,
             "labelled": labelled,
-            "neighbours": "add-remove",
             "dropouts": 1,
         }
         spec = spec_of(StudyTerms(study, samples))

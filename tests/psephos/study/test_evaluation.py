@@ -131,9 +131,9 @@ def test_a_study_releases_the_calibrated_classifier_and_says_how_good_it_is(file
 
 
 def test_terms_are_named_and_noise_is_sized_for_the_coalition(files: Files) -> None:
-    study, _, spec = spec_in(files, parameters=("neighbours=add-remove", "dropouts=1", "record=patient"))
+    study, _, spec = spec_in(files, parameters=("dropouts=1", "record=patient"))
     assert (study.method, study.public, study.minimum_ballots) == ("platt", True, 3)
-    assert (spec.plan.inflation, spec.plan.mechanism.scale_units) == (4.0, ROW)
+    assert (spec.plan.inflation, spec.plan.mechanism.scale_units) == (4.0, 2 * ROW)
     assert (person_column(study), unit_of(study)) == ("patient", "record")
     text = " ".join(describe_study(study).split())
     assert "one person, as the column patient names them" in text
@@ -207,7 +207,6 @@ SAME = of(2.0)
         ),
         ((of(1.0, "unknown"), SAME), (), [("record", 2, 2.5), ("unknown", 1, 1.0)]),
         ((SAME,), ("unit=party",), [("party", 1, 0.5), ("record", 2, 2.5)]),
-        ((SAME,), ("neighbours=add-remove",), [("record, added or removed", 2, 2.5), ("record", 1, 2.0)]),
         ((of(2.0, "person", "ward"),), ("record=patient",), [("person (patient)", 1, 0.5), ("person (ward)", 1, 2.0)]),
         (
             (of(2.0, "person", "patient"), PARTY),

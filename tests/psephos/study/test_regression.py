@@ -119,7 +119,7 @@ def test_the_signed_terms_state_what_the_public_rows_give(files: Files, unit: st
     assert differs_from_public_rows(study, samples) == ""
     assert Study.parse(study.text()) == study
     cost = spec.cost(4)
-    assert (cost.epsilon, cost.chosen.get("neighbours")) == (3.0, "replace" if unit == "record" else None)
+    assert cost.epsilon == 3.0
     if unit == "party":
         ball = spec.plan.grid.ball
         assert ball is not None
@@ -179,7 +179,6 @@ def test_the_plan_depends_on_no_private_row(files: Files, unit: str, tmp_path: P
         ({"label": ""}, InvalidParameter),
         ({"protocol": "record", "classes": ()}, (InvalidParameter, StudyError, DataError)),
         ({"parameters": ("unit=ward",)}, InvalidParameter),
-        ({"parameters": ("unit=party", "neighbours=add-remove")}, InvalidParameter),
         ({"parameters": ("unit=party", "record=patient")}, StudyError),
         ({"parameters": ("record=ward",)}, InvalidParameter),
         ({"parameters": ("radius=0.1",)}, StudyError),

@@ -441,7 +441,6 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "constant": float,
             "rows": int,
             "labelled": 0,
-            "neighbours": "replace",
             "record": "",
             "colluders": COLLUDERS,
             "dropouts": 0,
@@ -452,7 +451,6 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "constant": float,
             "rows": int,
             "labelled": 0,
-            "neighbours": "replace",
             "record": "",
             "colluders": COLLUDERS,
             "dropouts": 0,
@@ -465,7 +463,6 @@ def test_parameters_allowed_by_each_protocol() -> None:
         "evaluation": {
             "classifier": str,
             "unit": "record",
-            "neighbours": "replace",
             "record": "",
             "bins": 10,
             "colluders": COLLUDERS,
@@ -529,7 +526,7 @@ def test_releases_with_curator_noise_equal_those_of_run(what: str, method: str, 
     opened = OpenedSum(*OPENED[what])
     counts = VoteLayout(12, 3).decode(*OPENED["tally"][:1], 5)
     lam = {"soft": 1.0, "avg": 0.1}.get(method)
-    request = ReleaseRequest(1.25, delta, noise, lam, "certified", False)
+    request = ReleaseRequest(1.25, delta, noise, lam)
     assert spec.request == request  # type: ignore[attr-defined]
     if method == "statistic":
         meant = statistic_method(counts, AUXILIARY.samples, request)
@@ -677,14 +674,13 @@ def changed(what: str, **fields: Any) -> Study:
         ("statistic", {"colluders": 1}, {"surprise": 1}, "surprise is no parameter of statistic"),
         ("record", {"rows": 1}, {"rows": 0}, "announced number of rows"),
         ("record", {"labelled": 0}, {"labelled": -1}, "not negative"),
-        ("record", {"neighbours": "add-remove"}, {"neighbours": "party"}, "neighbours"),
+        ("record", {}, {"neighbours": "replace"}, "neighbours is no parameter of record in this version"),
         ("record", {"constant": 0.5}, {"constant": 0.0}, "constant"),
         ("record", {}, {"offset": encode_coordinates(np.ones((4, 2)))}, "offset"),
         ("record", {"colluders": 3}, {"colluders": 4}, "colluders"),
         ("regression", {"threshold": 5e-324}, {"threshold": 0.0}, "positive threshold"),
         ("regression", {"low": 0.0}, {"low": 1e3}, "bounds low < high"),
         ("regression, party", {"radius": 4.0}, {"radius": 4.1}, "radius"),
-        ("regression, party", {}, {"neighbours": "add-remove"}, "neighbours"),
         ("regression, party", {}, {"record": "patient"}, "persons"),
         ("psgd", {"sizes": "1 1 1 1 1"}, {"sizes": "1 1 1 1 x"}, "whole numbers with spaces"),
         ("psgd", {}, {"sizes": "6 7 8 9 10 11"}, "5 parties and says 6 sizes"),

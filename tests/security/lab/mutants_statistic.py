@@ -209,7 +209,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "evaluation",
         psephos.curator.evaluation,
         "evaluation_sensitivity",
-        'ROW * (2 if $neighbours == "replace" else 1)',
+        "2 * ROW",
         "ROW",
         "planned noise",
     ),

@@ -778,11 +778,10 @@ def record_rows() -> None:
     """The integers of a row: products are exact in float64, and no row is longer than the certified sensitivity."""
     products = record.TABLES.across.max() * 4.0**record.COORDINATE_BITS
     assert products < 2.0**53, f"a product of {math.log2(products):.1f} bits is rounded in float64"
-    offset = np.array([[0.0], [1.25]])  # about the score of the longest vector
-    grid = record.RecordGrid(np.array([[1.0], [0.0]]), 1e-3, offset, 2)
-    vector = grid.row_vectors(np.array([[1e9, 1.0]]), np.array([0]))[0]
-    length = math.sqrt(sum(int(entry) ** 2 for entry in vector))
-    assert 0.99 < length / record_sensitivity(grid, "add-remove")[1].value <= 1
+    plane = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    grid = record.RecordGrid(plane, 1e-3, np.array([[0.0], [0.0], [6.0]]), 2)
+    vectors = [grid.row_vectors(_half_circle(), np.full(61, label)) for label in (0, 1)]
+    assert 0.98 < _furthest(vectors) / record_sensitivity(grid)[1].value <= 1
 
 
 def numeric_rows() -> None:
@@ -790,12 +789,19 @@ def numeric_rows() -> None:
     label = record.NumericLabel(-1.0, 1.0, 1e-6)
     plane = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     grid = record.RecordGrid(plane, 1e-3, np.zeros((3, 1)), 1, "l2", label)
-    angles = np.linspace(0.0, math.pi, 61)
-    rows = np.column_stack([1e9 * np.cos(angles), 1e9 * np.sin(angles), np.ones(len(angles))])
+    rows = _half_circle()
     vectors = [grid.row_vectors(rows, np.full(len(rows), e * label.threshold)) for e in (-1e5, -1.0, 1.0, 1e5)]
+    assert 0.99 < _furthest(vectors) / record_sensitivity(grid)[1].value <= 1
+
+
+def _half_circle() -> np.ndarray:
+    angles = np.linspace(0.0, math.pi, 61)
+    return np.column_stack([1e9 * np.cos(angles), 1e9 * np.sin(angles), np.ones(len(angles))])
+
+
+def _furthest(vectors: list[np.ndarray]) -> float:
     every = np.concatenate(vectors).astype(np.float64)
-    furthest = max(float(np.linalg.norm(every - one, axis=1).max()) for one in every)
-    assert 0.99 < furthest / record_sensitivity(grid, "replace")[1].value <= 1
+    return max(float(np.linalg.norm(every - one, axis=1).max()) for one in every)
 
 
 def scored_rows() -> None:
@@ -803,7 +809,7 @@ def scored_rows() -> None:
     for classes in (2, 3):
         grid = evaluation.ScoreGrid(np.eye(3)[:, : 1 if classes == 2 else 3], np.array([0.0]), classes)
         length = sum(grid.contribution(np.array([[2.0, 1.0, 1.0]]), np.array([1])))
-        assert length == 5 << 16 == evaluation_sensitivity(grid, "add-remove").value
+        assert 2 * length == 10 << 16 == evaluation_sensitivity(grid).value
 
 
 def erring_rows() -> None:
@@ -813,8 +819,7 @@ def erring_rows() -> None:
     vectors = np.concatenate([grid.row_vectors(np.column_stack([e * ends, np.ones(61)]), ends) for e in (1, 1e9, -1e9)])
     furthest = max(int(np.abs(vectors - one).sum(axis=1).max()) for one in vectors)
     longest = int(np.abs(vectors).sum(axis=1).max())
-    for neighbours in ("add-remove", "replace"):
-        assert furthest <= longest == 16 << 20 == evaluation_sensitivity(grid, neighbours).value
+    assert furthest <= longest == 16 << 20 == evaluation_sensitivity(grid).value
 
 
 def series_tails() -> None:
