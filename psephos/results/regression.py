@@ -147,7 +147,10 @@ class RegressionResult(Result):
                 ("Paillier key", self.key_bits, " bits"),
                 ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
                 ("Opened by", self.threshold, " of ", self.options["holders"], " key holders"),
-                ("Neighbours", f"one {protected} replaced, added or removed"),
+                (
+                    "Neighbours",
+                    f"one {protected} {'replaced' if protected == 'party' else 'replaced, added or removed'}",
+                ),
             ],
             warnings=[*self.warnings_of_model(), *self.cautions],
             releases={"newton": self.privacy},

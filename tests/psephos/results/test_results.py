@@ -58,7 +58,6 @@ TALLY = TallyResult(
     ballots=8,
     auxiliary=50,
     mechanism="spherical-laplace",
-    scaling="unit-rows",
     lam=0.5,
     min_ballots=4,
     slots_per_plaintext=40,
