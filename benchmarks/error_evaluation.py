@@ -9,8 +9,8 @@ default with three of five key holders. The error of a row is clipped to half, t
 quarters (the default) or all of the range of predictions.
 
 Printed errors are root mean squares of the difference from scikit-learn's values for the same rows, which are not
-clipped. "of noise" is the difference from the estimate without noise, "clipped" the share of rows whose error is
-clipped, and "hidden" the share of runs without an estimate of RMSE.
+clipped. "of noise" is the difference from the estimate without noise, and "clipped" the share of rows whose error is
+clipped.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def measure(tables: list[Evaluated], share: float, epsilon: float, contributors:
         runs: draws of the noise for each table.
 
     Returns:
-        The root mean square errors of R^2, RMSE and MAE, float64 (3,); those of the noise alone, float64 (3,); the mean
-        share of rows that are clipped; and the share of runs in which RMSE is hidden.
+        The root mean square errors of R^2, RMSE and MAE, float64 (3,); those of the noise alone, float64 (3,); and the
+        mean share of rows that are clipped.
     """
     generator, errors, noise, clipped = np.random.default_rng(0), [], [], []
     for weights, label, X, y, exact in tables:
@@ -99,7 +99,7 @@ def measure(tables: list[Evaluated], share: float, epsilon: float, contributors:
             errors.append(values - exact)
             noise.append(values - without)
     rms = [np.sqrt(np.nanmean(np.square(one), axis=0)) for one in (errors, noise)]
-    return *rms, np.mean(clipped), np.isnan(errors)[:, 1].mean()
+    return *rms, np.mean(clipped)
 
 
 def main() -> None:
@@ -113,13 +113,13 @@ def main() -> None:
     means = np.mean([table.exact for table in tables], axis=0)
     print(f"Exact means: R^2 {means[0]:.3f}, RMSE {means[1]:.3f}, MAE {means[2]:.3f}\n")
     columns = ["noise", "largest error", "epsilon", "R^2", "of noise", "RMSE", "of noise", "MAE", "of noise"]
-    print(f"| {' | '.join([*columns, 'clipped', 'hidden'])} |\n" + "| --- " * 11 + "|")
+    print(f"| {' | '.join([*columns, 'clipped'])} |\n" + "| --- " * 10 + "|")
     for name, contributors in CONTRIBUTORS.items():
         for bound, share in SHARES_OF_RANGE.items():
             for epsilon in EPSILONS:
-                errors, noise, clipped, hidden = measure(tables, share, epsilon, contributors, options.runs)
+                errors, noise, clipped = measure(tables, share, epsilon, contributors, options.runs)
                 cells = " | ".join(f"{a:.4f} | {b:.4f}" for a, b in zip(errors, noise, strict=True))
-                print(f"| {name} | {bound} | {epsilon:g} | {cells} | {clipped:.2%} | {hidden:.0%} |", flush=True)
+                print(f"| {name} | {bound} | {epsilon:g} | {cells} | {clipped:.2%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,14 @@ __all__ = ["CERTAIN", "ErrorEstimate", "Estimate", "estimate_errors", "share_est
 Array = NDArray[np.float64]
 
 CERTAIN = 3.0
-"""A number is divided by, or its root is taken, where it is at least this many standard errors."""
+"""A number is divided by where it is at least this many standard errors."""
 
 NEAR = 5.0
 """Below this many, an estimate may be shown only since noise has raised that number: its error is stated larger."""
 
 _SELECTED = 3.0
-"""What the standard error is multiplied by then. The root mean square of a normal variable that is above its 95th
-percentile is 2.1, and a square root is moved by up to 1.4 times its slope there."""
+"""What the standard error is multiplied by then: the root mean square of a normal variable that is above its 95th
+percentile is 2.1."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def shown(one: Estimate, *divisors: tuple[float, float]) -> Estimate:
 
     Args:
         one: the estimate, with its standard error from the noise.
-        divisors: numbers that it is divided by, or has its root taken of, and their standard errors.
+        divisors: numbers that it is divided by, and their standard errors.
     """
     if any(value < CERTAIN * error for value, error in divisors):
         return _HIDDEN
@@ -123,15 +123,22 @@ def estimate_errors(
             (sums.clipped, noise.clipped),
         )
     )
-    size = math.sqrt(max(squared[0], 0.0))
-    root = shown(share_estimate(size, squared[1] / (2 * size) if size else math.inf), counted, squared)
     return rows, ErrorEstimate(
         **bounds,
         mae=_scaled(shown(share_estimate(*absolute), counted), largest),
-        rmse=_scaled(root, largest),
+        rmse=_scaled(shown(_root(*squared), counted), largest),
         r2=_determination(sums, noise, (largest / half) ** 2),
         clipped=shown(share_estimate(*clipped), counted),
     )
+
+
+def _root(value: float, error: float) -> Estimate:
+    """Return the root of an estimate; its error is half the length of the interval of roots within one standard error.
+
+    It is never hidden: the noise of the squares would decide, and roots that are shown since it is large are too large.
+    """
+    low, middle, high = (math.sqrt(max(value + step * error, 0.0)) for step in (-1, 0, 1))
+    return share_estimate(middle, (high - low) / 2 or math.sqrt(error) / 2)
 
 
 def _scaled(one: Estimate, unit: float) -> Estimate:
