@@ -147,10 +147,7 @@ def _scaled(one: Estimate, unit: float) -> Estimate:
 
 
 def _determination(sums: ErrorSums, noise: ErrorSums, unit: float) -> Estimate:
-    """Return R^2 = 1 - S/T; hidden where T is not above its error.
-
-    T is the sum of the labels' squared distances from their mean. `unit`: that of S, in units of T.
-    """
+    """Return R^2 = 1 - S/T; hidden where T is not above its error."""
     mean = sums.deviation / sums.rows
     total = sums.spread - sums.deviation * mean
     slopes = np.array([mean**2, 1.0, -2 * mean])

@@ -405,12 +405,7 @@ def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) ->
 
 
 class _Counts:
-    """The reconciled counts, of which every estimate is a function, with their covariance.
-
-    Args:
-        plan: the plan, whose unit is a record.
-        values: the noisy sum, float64 (length,), in lattice units.
-    """
+    """The reconciled counts, of which every estimate is a function, with their covariance."""
 
     def __init__(self, plan: EvaluationPlan, values: Array) -> None:
         grid = plan.scores
@@ -520,11 +515,7 @@ def _auroc(counts: _Counts, calibration: PlattScaling | None) -> Estimate:
 
 
 def _order_within(scores: Sequence[Array], calibration: PlattScaling | None) -> tuple[Array, Array]:
-    """Return the AUROC within each bin, (B,), and its standard error.
-
-    A public row of score t counts as one of class 1 to the share that calibration gives it. Without calibration, or
-    with fewer than two public rows in the bin, all of it is unknown.
-    """
+    """Return the AUROC within each bin, (B,), and its standard error."""
     within, spread = np.full(len(scores), 0.5), np.full(len(scores), 0.25)
     for number, own in enumerate(scores):
         if calibration is None or len(own) < 2:
@@ -597,10 +588,7 @@ def _projected(counts: Array) -> Array:
 
 
 def _platt(centres: Array, negative: Array, positive: Array) -> tuple[float, float] | None:
-    """Fit slope and intercept by Newton's method to counts by bin (Platt 1999); None unless the slope is positive.
-
-    Scores are divided by their largest absolute value, so that the steps do not depend on their scale.
-    """
+    """Fit slope and intercept by Newton's method to counts by bin (Platt 1999); None unless the slope is positive."""
     scale = max(float(np.abs(centres).max()), 1e-300)
     features = np.column_stack([centres / scale, np.ones(len(centres))])
     rows, start = negative + positive, np.array([scale, 0.0])

@@ -73,15 +73,7 @@ class Tally(Observer):
         super().__init__("curator", round_, seen=seen)
 
     def _on_idle(self, state: Any) -> Step | None:
-        """Close the vote, ask more holders, or open the product.
-
-        Raises:
-            BoardError: the close message does not appear on the board.
-            TooFewBallotsError: there are fewer ballots than the round's minimum, or a holder's noise is missing.
-            UnconfirmedError: too few holders confirmed the product.
-            ThresholdError: fewer than t holders answered.
-            WrongPartialDecryptionError: the partial decryptions of all holders that answered do not combine.
-        """
+        """Close the vote, ask more holders, or open the product."""
         if isinstance(state, VoteOpen):
             if state.closing:
                 raise BoardError("the message that closes the vote was posted but is not on the board; check the board")

@@ -95,10 +95,7 @@ def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
 
 
 def _offsets(scores: Array, shares: Array) -> Array:
-    """Return the offsets (K,) with which the mean probabilities of rows of scores (N, K) are the shares (K,).
-
-    They minimise a convex function, the mean log-sum-exp less the shares' part, in contrasts of the classes.
-    """
+    """Return the offsets (K,) with which the mean probabilities of rows of scores (N, K) are the shares (K,)."""
     basis = contrast_basis(len(shares))
 
     def value(b: Array) -> float:

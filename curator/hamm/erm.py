@@ -224,11 +224,7 @@ def _hessian_product(features: Array, curvature: Array, lam: float, loss: Loss) 
 
 
 def _conjugate_gradients(product: Callable[[Array], Array], target: Array) -> Array:
-    """Solve H s = target approximately by conjugate gradients, to a tenth of the residual's norm.
-
-    Every iterate satisfies target . s = s . H s > 0, which the convergence proof of `minimise` needs; the accuracy is
-    enough for its outer steps to converge fast.
-    """
+    """Solve H s = target approximately by conjugate gradients, to a tenth of the residual's norm."""
     solution = np.zeros_like(target)
     residual = target.copy()
     direction = residual.copy()
@@ -259,11 +255,7 @@ def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: flo
 
 
 def _centred(w: Array, loss: Loss) -> Array:
-    """For softmax, subtract the mean of the rows of w.
-
-    The data term of R does not depend on that mean, and the gradient's component along it is lambda times the mean, so
-    the gradient's norm cannot grow.
-    """
+    """For softmax, subtract the mean of the rows of w."""
     return w if loss.binary else w - w.mean(axis=0)
 
 

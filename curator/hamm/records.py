@@ -160,11 +160,7 @@ def _ball_sensitivity(grid: RecordGrid, ball: PartyBall) -> tuple[Sensitivity, S
 
 
 def _residual_bounds(grid: RecordGrid) -> tuple[Array, Array]:
-    """Return pairs s, k >= 0 (L,), in units of 1, whose largest values of each bound are those of all rows.
-
-    s is |psi| and k is 4 h. Of two classes they are the tables. The weight of Huber's bound enters the squared distance
-    of two rows as a convex function, so its extremes suffice; each is repeated to fill a cell of `_largest_distance`.
-    """
+    """Return pairs s, k >= 0 (L,), in units of 1, whose largest values of each bound are those of all rows."""
     one = 1 << RESIDUAL_BITS
     if grid.label is not None:
         weights = np.repeat([float(one), float(LEAST_WEIGHT)], _CELL) / one
@@ -174,12 +170,7 @@ def _residual_bounds(grid: RecordGrid) -> tuple[Array, Array]:
 
 
 def _largest_distance(s: Array, k: Array) -> float:
-    """Bound the squared L2 distance of two rows' vectors, where s (L,) does not fall and k (L,) does not rise.
-
-    It is the maximum over two entries and 0 <= a <= 1 of s^2 + s'^2 + k^2 + k'^2 + 2 s s' a - 2 k k' a^2. The entries
-    are taken in cells; each cell is bounded by the s of its last entry and the k of its first one in the sum of
-    squares, and by the k of its last entry in the last term.
-    """
+    """Bound the squared L2 distance of two rows' vectors, where s (L,) does not fall and k (L,) does not rise."""
     starts = np.arange(0, len(s), _CELL)
     ends = np.minimum(starts + _CELL, len(s)) - 1
     largest, most, least = s[ends], k[starts], k[ends]
@@ -390,12 +381,7 @@ def party_ball(grid: RecordGrid, X: Array, radius: float) -> PartyBall:
 
 
 def _ball_radius(grid: RecordGrid, X: Array, labels: Array, rows: float) -> float:
-    """Return the radius of a party's ball, in units of the largest gradient of a row, from labelled public rows.
-
-    Args:
-        grid: without a ball. X: the public rows, (N, d). labels: (N,), NaN where there is none.
-        rows: about how many rows a party has.
-    """
+    """Return the radius of a party's ball, in units of the largest gradient of a row, from labelled public rows."""
     known = np.isfinite(labels)
     vectors = grid.row_vectors(X[known], labels[known]) / 2.0**ENTRY_BITS
     deviations = vectors - vectors.mean(axis=0)
@@ -450,10 +436,7 @@ def choose_rank(  # the release's public terms
 
 
 def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
-    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate.
-
-    Coordinates are divided by the public quantile of their norm, and the constant is 1 in whitened units.
-    """
+    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate."""
     from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
 
     mean, spread = features.mean(axis=0), features.std(axis=0)
@@ -486,12 +469,7 @@ def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) ->
 
 
 def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]:
-    """Fit the public score (d + 1, 1) to labelled public rows (N, d); choose the bounds and Huber's threshold.
-
-    The score is relative to the middle of the bounds, which are the smallest and the largest public label. The
-    threshold is three times the upper quartile of the held-out residuals' sizes, about 3.5 standard deviations of
-    normal residuals.
-    """
+    """Fit the public score (d + 1, 1) to labelled public rows (N, d); choose the bounds and Huber's threshold."""
     if len(labels) < FEWEST_NUMBERS or labels.min() == labels.max():
         raise DataError(
             f"{len(labels)} public rows have numeric labels, and the public score needs at least {FEWEST_NUMBERS} with "
@@ -507,11 +485,7 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
 
 
 def _public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
-    """Fit a score to labelled public rows (N, d): rank and ridge by cross-validation.
-
-    Returns:
-        The score, (d + 1, K'), and those of the held-out rows, (N, K').
-    """
+    """Fit a score to labelled public rows (N, d): rank and ridge by cross-validation."""
     best: tuple[float, Array, Array] | None = None
     for rank in sorted({min(rank, most_coordinates(features)) for rank in _RANKS}):
         transform, constant = _coordinates(features, rank, "l2")
@@ -533,11 +507,7 @@ def _as_features(grid: RecordGrid) -> Array:
 
 
 def _cross_validated(Z: Array, y: NDArray[Any], classes: int) -> tuple[float, Array, Array]:
-    """Return the least cross-validated loss over the ridges, and the weights (r + 1, K') fitted with that ridge.
-
-    For two classes the next larger ridge is taken, on the safe side: a score that is too sure misleads the step. Last
-    come the scores (N, K') of the held-out rows at that ridge.
-    """
+    """Return the least cross-validated loss over the ridges, and the weights (r + 1, K') fitted with that ridge."""
     moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
     scores = [_held_out_scores(Z, y, ridge * moment, classes) for ridge in _RIDGES]
     losses = [_loss(each, y, classes) for each in scores]
@@ -661,22 +631,14 @@ def _step(release: RecordRelease, gradient: Array) -> Array:
 
 
 def _information(grid: RecordGrid) -> float:
-    """Return what one labelled row tells about the step, in units of its second derivative.
-
-    Two classes: the score's step is 4 times the step in these units, and the second derivative a fourth. More classes:
-    the residual's variance per contrast is taken to be 1/(2 K), half of that without a score. A numeric label:
-    the inverse of the variance of normal residuals, in units of the threshold.
-    """
+    """Return what one labelled row tells about the step, in units of its second derivative."""
     if grid.classes == 1:
         return (_THRESHOLD * _NORMAL_QUARTILE) ** 2
     return 4.0 if grid.classes == 2 else 2 * grid.classes * grid.largest_residual**2
 
 
 def _estimated_rows(release: RecordRelease) -> float:
-    """Return the number of rows with which the public second derivative fits the noisy one best.
-
-    It is kept between a fourth and four times the announced number. Of averages it is their number.
-    """
+    """Return the number of rows with which the public second derivative fits the noisy one best."""
     public, rows = release.plan.public, release.plan.rows
     if release.plan.unit == "party":
         return float(release.plan.parties)

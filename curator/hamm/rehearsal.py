@@ -270,10 +270,7 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
 
 
 def _fit(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array, Array]:
-    """Return weights (K - 1, D) and constant (K - 1,) of ridge softmax regression.
-
-    A class without rows gets the score of half a row; with one class only, the smoothed shares are fitted.
-    """
+    """Return weights (K - 1, D) and constant (K - 1,) of ridge softmax regression."""
     from sklearn.linear_model import LogisticRegression  # imported here because it takes about a second
 
     counts, basis = np.bincount(labels, minlength=classes), contrast_basis(classes)
@@ -313,12 +310,7 @@ class Calibration(NamedTuple):
 
 
 class _World(NamedTuple):
-    """Simulated parties and test rows.
-
-    Attributes:
-        rows: float64 (m, n, D). labels: (m, n). offset: public scores, float64 (m, n, K - 1).
-        test: float64 (T, D). start: their public scores, (T, K - 1). chances: their true class probabilities, (T, K).
-    """
+    """Simulated parties and test rows."""
 
     rows: Array
     labels: Labels
@@ -607,10 +599,7 @@ class _Stage:
     def play(
         self, keys: Sequence[Key], noises: Sequence[Callable[[int], Noise]], units: dict[Key, float], worlds: int
     ) -> tuple[dict[Key, Array], dict[Key, Array]]:
-        """Return each plan's expected accuracies, and the norms at its quantile, both (worlds,); sets `public`.
-
-        `units`: the norms at which longer steps are clipped; by default those of the world itself.
-        """
+        """Return each plan's expected accuracies, and the norms at its quantile, both (worlds,); sets `public`."""
         shared: dict[tuple[int, float, float], dict[tuple[int, float], list[Key]]] = {}
         for key in keys:
             law, plan = key

@@ -437,11 +437,7 @@ def _cost(  # the release's public terms
     delta: float,
     mechanism: MechanismName,
 ) -> float:
-    """Expected loss of releasing `rank` coordinates: E||noise||^2 plus the label energy left out.
-
-    The noise is that of votes, with the L1 sensitivity sqrt(D) sqrt(2)/M for the discrete Laplace. Directions of L1
-    norm 1 have less, relative to the signal, and take the same rank (docs/theory.md, "The statistic release").
-    """
+    """Expected loss of releasing `rank` coordinates: E||noise||^2 plus the label energy left out."""
     dimension, reach = (classes - 1) * rank, math.sqrt(2) / parties
     if mechanism == "discrete-laplace":
         reach *= math.sqrt(dimension)

@@ -217,11 +217,7 @@ class PathakCurator(Machine):
         return self._ask(AwaitingAnswers(permutation, tuple(rests), tuple(range(self.terms.parties))), posts)
 
     def _ask(self, state: AwaitingAnswers, posts: list[Post]) -> Step:
-        """Ask for the comparisons of one turn (step 6).
-
-        A tournament pairs the positions that have not lost; all pairs, as printed, are a single turn. Each party gets
-        and sends one message per turn, whatever the number of its comparisons.
-        """
+        """Ask for the comparisons of one turn (step 6)."""
         standing, public = state.standing, self._comparison_key.public_key
         if self.terms.comparisons == "tournament":
             pairs = list(zip(standing[0::2], standing[1::2], strict=False))

@@ -249,14 +249,7 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
 
 @dataclass(frozen=True)
 class _FixedNoise:
-    """The fixed noise eta.
-
-    Attributes:
-        sigmas: standard deviation per entry of each party's eta.
-        ridge: Delta, the extra ridge that goes with it.
-        epsilon: the paper's claim for the minimiser; None for no claim.
-        epsilon_is: description of that claim.
-    """
+    """The fixed noise eta."""
 
     sigmas: tuple[float, ...]
     ridge: float
@@ -266,17 +259,7 @@ class _FixedNoise:
 
 @dataclass(frozen=True)
 class _StepNoise:
-    """The step noise rho.
-
-    Attributes:
-        law: its law.
-        scale: its scale.
-        epsilon: pure epsilon of one step; None where steps differ or are calibrated together.
-        transcript: epsilon of all steps at the options' delta.
-        pure: pure epsilon of all steps; None where there is none.
-        assumed: who must be honest.
-        reserved_delta: part of the options' delta that is reserved for the samplers.
-    """
+    """The step noise rho."""
 
     law: StepLaw
     scale: float

@@ -94,12 +94,7 @@ class GradientCurator(Machine):
         return self._announce(GradientCuratorState(progress, opened, state.inner))
 
     def _on_idle(self, state: GradientCuratorState) -> Step | None:
-        """Close the vote on the step, or ask more holders, as a `Tally` does.
-
-        Raises:
-            PartyVanishedError: more parties than agreed did not answer. The step is kept, so that the same run can
-                continue when they are back.
-        """
+        """Close the vote on the step, or ask more holders, as a `Tally` does."""
         if not state.progress.open:
             return None
         try:

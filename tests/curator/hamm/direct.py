@@ -42,25 +42,14 @@ def noisy_majority(
 
 
 def all_classifiers_event(epsilon: float) -> PrivacyEvent:
-    """What publishing every perturbed classifier costs each party: its own is the only one that depends on it.
-
-    Raises InvalidParameter for an epsilon outside (0, 64].
-    """
+    """What publishing every perturbed classifier costs each party: its own is the only one that depends on it."""
     return pure_event("all classifiers", epsilon, distance=SAMPLER_DISTANCE)
 
 
 def all_classifiers(
     parameters: Array, radius: float, epsilon: float, randomness: Randomness = SYSTEM
 ) -> tuple[Array, PrivacyEvent]:
-    """Every party's parameters (M, D), projected on the ball of public `radius`, each with its own spherical noise.
-
-    Parallel composition: a party's data touch one row only, so the whole release is epsilon-private (Hamm 2016,
-    section 3.2). The result is float64 (M, D), with its event.
-
-    Raises:
-        DataError: anything but a finite matrix.
-        InvalidParameter: a radius that is not positive and finite, an epsilon outside (0, 64], or D above 2^20.
-    """
+    """Every party's parameters (M, D), projected on the ball of public `radius`, each with its own spherical noise."""
     epsilon = check_epsilon(epsilon)
     parameters = np.asarray(parameters, dtype=np.float64)
     if parameters.ndim != 2 or parameters.size == 0 or not np.all(np.isfinite(parameters)):

@@ -55,10 +55,7 @@ def distance(grid: RecordGrid, rows: Array, labels: Any) -> float:
 
 @pytest.mark.parametrize(("classes", "norm"), GRIDS)
 def test_no_search_finds_a_change_above_the_certified_sensitivity(classes: int, norm: Norm) -> None:
-    """Nelder-Mead from many starts, over coordinates of any length, scores and labels, on the integers themselves.
-
-    The search comes near the bound in L2. In L1 the bound is twice that of one row.
-    """
+    """Nelder-Mead from many starts, over coordinates of any length, scores and labels, on the integers themselves."""
     grid = free_grid(classes, norm)
     bounds = {bound.norm: bound.value for bound in record_sensitivity(grid)}
     count, width = 2, len(grid.transform) - 1
@@ -623,10 +620,7 @@ STEPS = {
 )
 @pytest.mark.parametrize("case", STEPS)
 def test_a_step_by_hand(grid: RecordGrid, of_a_row: float, case: str) -> None:
-    """As the module's rules say, in the directions of the second derivatives, which are turned from the coordinates.
-
-    `of_a_row` is what one labelled row tells about a direction, in units of the public second derivative.
-    """
+    """As the module's rules say, in the directions of the second derivatives, which are turned from the coordinates."""
     noise, labelled, second, rows = STEPS[case]
     public, gradient, spread, samples = np.array([0.5, 0.2, 0.002]), np.array([300.0, -90.0, 60.0]), 0.02, 80
     sigma = Fraction(noise) * 2**ENTRY_BITS

@@ -209,10 +209,7 @@ def test_labels_without_signal_ask_the_parties_nothing() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_a_release_is_the_public_model_plus_a_step_that_helps(epsilon: float) -> None:
-    """Of 300 parties with 30 rows each, with the noise of their shares.
-
-    Rows of parties have the law of the public ones: from other laws less can be gained.
-    """
+    """Of 300 parties with 30 rows each, with the noise of their shares."""
     X, y = table(2, 60 + 9000 + 5000, 8, 1.0)
     rehearsed = rehearsal_of(X[:60], y[:60], 2, 300, rows=40, epsilon=epsilon)
     step, start = plan_rehearsed(rehearsed, 300, epsilon=epsilon), model_classifier(rehearsed.model)

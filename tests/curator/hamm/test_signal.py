@@ -135,10 +135,7 @@ def test_a_release_of_zeros_is_useless(classes: int, falling: bool) -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("one_class", [0.5, 0.9, 0.98, 1.0])
 def test_a_clear_release_is_useful_even_if_it_gives_most_rows_one_class(classes: int, one_class: float) -> None:
-    """With hardly any noise the agreement is 1, and the most frequent class has the share that it has of the rows.
-
-    Where it has all rows, that is not the noise's doing.
-    """
+    """With hardly any noise the agreement is 1, and the most frequent class has the share that it has of the rows."""
     rows, T = 100, np.zeros((classes, 1))
     T[:2, 0] = -1.0, 1.0
     often = round(one_class * rows)

@@ -44,15 +44,7 @@ OUTPUT_SHARE = 0.01
 
 @dataclass(frozen=True)
 class GopRelease:
-    """A released classifier and what it cost.
-
-    Attributes:
-        w: (d,), float64.
-        epsilon, delta: the guarantee, everything included.
-        unit: "record": neighbours differ in one record, N public.
-        sigma: of eta, per entry. output_sigma: of the noise for the approximate minimiser.
-        slack: Delta. tolerance: tau.
-    """
+    """A released classifier and what it cost."""
 
     w: np.ndarray = field(repr=False)
     epsilon: float
@@ -75,17 +67,7 @@ def release_gop(
     tolerance: float = DEFAULT_TOLERANCE,
     randomness: Randomness = SYSTEM,
 ) -> GopRelease:
-    """Algorithm 4 with the guarantee kept for what a computer releases: record-level (epsilon, delta).
-
-    99 % of epsilon and 98 % of delta go to the objective (computeSlack and sigma), 1 % of each to the output noise and
-    the last 1 % of delta to the samplers. Arguments as in `perturbed_minimiser`; `lam` is lambda.
-
-    Raises:
-        DataError, NormError: records it cannot use.
-        InvalidParameter: epsilon, delta, lambda or the tolerance out of range, a loss that is not binary, or a delta
-            below what the samplers cost.
-        ConvergenceError: never, as in `perturbed_minimiser`.
-    """
+    """Algorithm 4 with the guarantee kept for what a computer releases: record-level (epsilon, delta)."""
     epsilon, delta, lam = check_positive(epsilon, "epsilon"), check_delta(delta), check_positive(lam, "lambda")
     rows = check_auxiliary(X)
     samples, dimension = rows.shape
