@@ -32,7 +32,9 @@ from sklearn.datasets import make_multilabel_classification
 from benchmarks.rivals import ROUNDS, confident, rounds
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
-from psephos.curator.hamm.methods import (
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.losses import loss_named
+from psephos.curator.methods import (
     Method,
     ReleaseRequest,
     average_method,
@@ -42,8 +44,7 @@ from psephos.curator.hamm.methods import (
     pate_method,
     statistic_method,
 )
-from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import (
+from psephos.curator.statistic import (
     SOURCE_OF,
     MechanismName,
     StatisticPlan,
@@ -53,7 +54,6 @@ from psephos.curator.hamm.statistic import (
     release_total,
     with_joint_noise,
 )
-from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset

@@ -39,7 +39,7 @@ _SKLEARN = "import sklearn.linear_model, sklearn.utils.validation"
 
 _TABLE = """
 from sklearn.datasets import make_classification
-from psephos.curator.hamm.rehearsed import rehearsal_of
+from psephos.curator.rehearsed import rehearsal_of
 from psephos.data.preprocessing import default_scaler
 columns, labels = make_classification(300, n_features=65, n_informative=5, n_redundant=0, random_state=7)
 classes = 2
@@ -47,7 +47,7 @@ classes = 2
 _HAR = """
 import sys
 from pathlib import Path
-from psephos.curator.hamm.rehearsed import rehearsal_of
+from psephos.curator.rehearsed import rehearsal_of
 from psephos.data.datasets import load
 from psephos.data.preprocessing import default_scaler
 har = load("har", Path(sys.argv[1]))

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import psephos
-from psephos.curator.hamm.records import plan_records
+from psephos.curator.record import plan_records
 from psephos.data.datasets import load
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0)

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
-from psephos.curator.hamm.methods import erm_fit
 from psephos.curator.hamm.release import erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RIDGES, RidgeRule, averaging_radius
 from psephos.curator.hamm.sensitivity import average
 from psephos.curator.losses import loss_named
+from psephos.curator.methods import erm_fit
 from psephos.data.datasets import Dataset, data_folder, load
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split_dataset

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from psephos.curator.hamm.pate import choose_queries
-from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic
+from psephos.curator.pate import choose_queries
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic
 from psephos.protocol.grids.own_data import unit_rows
 from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussian, simulate_spherical_laplace
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import public_splits
+from psephos.curator.statistic import public_splits
 
 Array = NDArray[np.float64]
 SHAPES = ((2, 3), (5, 5), (9, 8))

@@ -33,18 +33,18 @@ from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
-from psephos.curator.hamm.class_shares import with_class_shares
-from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
-from psephos.curator.hamm.rehearsal import fit_public
-from psephos.curator.hamm.rehearsed import (
+from psephos.curator.class_shares import with_class_shares
+from psephos.curator.hamm.rules import average_noise_share, suggest_method
+from psephos.curator.methods import ReleaseRequest, statistic_method
+from psephos.curator.rehearsal import fit_public
+from psephos.curator.rehearsed import (
     fit_rehearsed,
     model_classifier,
     plan_rehearsed,
     public_features,
     rehearsal_of,
 )
-from psephos.curator.hamm.rules import average_noise_share, suggest_method
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.statistic import plan_statistic
 from psephos.data.preprocessing import default_scaler
 from psephos.parties.learners import make_learner
 from psephos.parties.noise import contributors, shares_of

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.signal import Signal
+from psephos.curator.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.privacy.unit import PrivacyUnit
 

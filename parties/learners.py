@@ -39,7 +39,7 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tolerance : float, default=1e-8
         As in `train_parties`.
     coordinates : float64 array of shape (d, r) or None, default=None
-        Public coordinates (`psephos.curator.hamm.statistic.public_coordinates`). The objective is then in the
+        Public coordinates (`psephos.curator.statistic.public_coordinates`). The objective is then in the
         coordinates of the rows at unit length, of whatever length they were.
 
     Attributes

@@ -295,7 +295,7 @@ NoiseFrom = Literal["parties", "holders"]
 
 
 class JointPlan(Protocol):
-    """Interface of a plan with joint noise, such as `psephos.curator.hamm.statistic.StatisticPlan`."""
+    """Interface of a plan with joint noise, such as `psephos.curator.statistic.StatisticPlan`."""
 
     @property
     def dimension(self) -> int:

@@ -27,7 +27,7 @@ from psephos.audit.case_statistic import _Statistic
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, make_setting, run_sum
 from psephos.audit.studies import trial
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.statistic import plan_statistic
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.protocol.board.client import join_message

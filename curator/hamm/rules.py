@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.release import OutputNoise, mechanism_for
 from psephos.curator.hamm.sensitivity import Sensitivity, radius
-from psephos.curator.hamm.signal import noise_energy
 from psephos.curator.losses import Loss
+from psephos.curator.signal import noise_energy
 from psephos.protocol.errors import InvalidParameter
 
 Array = NDArray[np.float64]

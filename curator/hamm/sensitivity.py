@@ -1,7 +1,7 @@
 """Certified upper bounds of the sensitivity of each release, one function per row of the table in docs/design.md,
 section 4.
 
-The linear statistics have their bound in `psephos.curator.hamm.statistic.grid_sensitivity`, on the integers that are
+The linear statistics have their bound in `psephos.curator.statistic.grid_sensitivity`, on the integers that are
 released.
 
 Notation: M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked.

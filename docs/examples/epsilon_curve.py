@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, simulate_release
+from psephos.curator.statistic import fit_statistic, plan_statistic, simulate_release
 from psephos.data.preprocessing import PublicScaler
 from psephos.parties.training import train_parties, votes
 

@@ -30,9 +30,9 @@ from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Check
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.evaluation import EvaluationPlan, plan_error_evaluation, plan_evaluation
-from psephos.curator.hamm.records import RecordPlan, plan_records
-from psephos.curator.hamm.rehearsed import RehearsedPlan, plan_of_grid
-from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
+from psephos.curator.record import RecordPlan, plan_records
+from psephos.curator.rehearsed import RehearsedPlan, plan_of_grid
+from psephos.curator.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet

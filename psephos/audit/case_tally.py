@@ -18,7 +18,7 @@ from psephos.audit.ideal import ideal_sum, ideal_tally
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
-from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
+from psephos.curator.methods import ReleaseRequest, statistic_method
 from psephos.parties.party import Party, Voter, VotingParty
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import AlreadyCastError

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.neighbours import SCHEMA, PartyTable
 from psephos.curator.evaluation import evaluation_sensitivity
-from psephos.curator.hamm.statistic import grid_sensitivity
+from psephos.curator.statistic import grid_sensitivity
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.splits import Split

@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from psephos.curator.hamm import pate
+from psephos.curator import pate
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha
 from psephos.curator.hamm.release import Perturbable, erm_sensitivity, perturb
 from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
-from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
 from psephos.curator.losses import Logistic, loss_named
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.gop import perturbed_minimiser
+from psephos.curator.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.pathak_noise import noise_share
 from psephos.parties.statistic import own_vector

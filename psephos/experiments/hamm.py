@@ -38,7 +38,10 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.hamm.methods import (
+from psephos.curator.hamm.release import Labels
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.losses import Loss, loss_named
+from psephos.curator.methods import (
     ReleaseRequest,
     average_method,
     erm_fit,
@@ -46,9 +49,6 @@ from psephos.curator.hamm.methods import (
     pate_method,
     statistic_method,
 )
-from psephos.curator.hamm.release import Labels
-from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.losses import Loss, loss_named
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset

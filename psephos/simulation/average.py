@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import Average
-from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method
 from psephos.curator.hamm.rules import averaging_radius
-from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
+from psephos.curator.methods import Method, ReleaseRequest, average_method
+from psephos.curator.statistic import SOURCE_OF, plan_statistic
 from psephos.protocol.grids.own_data import OWN
 from psephos.results import AverageResult
 from psephos.simulation.references import own_data_nonprivate

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from psephos.budget import RunBudget, budget_of
-from psephos.curator.hamm.methods import Method
+from psephos.curator.methods import Method
 from psephos.curator.tally import OpenedSum
 from psephos.data.splits import Split
 from psephos.protocol.errors import BudgetExceededError

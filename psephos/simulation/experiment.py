@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.curator.hamm.estimators import LinearClassifier
+from psephos.curator.estimators import LinearClassifier
 from psephos.data.datasets import Dataset
 from psephos.options import converted
 from psephos.progress import Progress, silent

@@ -24,8 +24,8 @@ from psephos.curator.hamm.rules import (
     choose_method,
     suggest_method,
 )
-from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.curator.losses import loss_named
+from psephos.curator.statistic import SOURCE_OF, plan_statistic
 from psephos.data.partition import load_split
 from psephos.data.schema import WIDEST
 from psephos.data.tables import Column, Encoding

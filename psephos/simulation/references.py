@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import Source, fit_statistic, plan_statistic, release_sum
+from psephos.curator.statistic import Source, fit_statistic, plan_statistic, release_sum
 from psephos.parties.party import Voter, labels_of
 from psephos.parties.statistic import own_vector
 from psephos.protocol.grids.own_data import OwnDataGrid

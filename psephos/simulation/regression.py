@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from psephos.budget import budget_of
-from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
+from psephos.curator.record import ROWS_PER_PARTY, plan_records
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.splits import Split

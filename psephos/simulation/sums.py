@@ -23,10 +23,10 @@ from psephos.budget import unit_of_run
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
-from psephos.curator.hamm.methods import Method, ReleaseRequest, check_mechanism
 from psephos.curator.hamm.rules import HAMM_LAMBDA
-from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
+from psephos.curator.methods import Method, ReleaseRequest, check_mechanism
+from psephos.curator.statistic import MechanismName, public_coordinates
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split, one_of, scaler_for
@@ -94,13 +94,13 @@ OwnRows = tuple[Array, NDArray[np.int64]]
 # -- options
 
 RECORD_METHODS = ("newton",)
-"""What can be released with privacy of a record (`psephos.curator.hamm.records`)."""
+"""What can be released with privacy of a record (`psephos.curator.record`)."""
 
 LABELLED_METHODS = ("rehearsed",)
-"""What can be released only where public rows have labels (`psephos.curator.hamm.rehearsed`)."""
+"""What can be released only where public rows have labels (`psephos.curator.rehearsed`)."""
 
 METHODS = ("vote", "soft", "avg", "statistic", "vote-directions", "own-data", "whitened", "pate")
-"""What can be released from encrypted sums (`psephos.curator.hamm.methods`)."""
+"""What can be released from encrypted sums (`psephos.curator.methods`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

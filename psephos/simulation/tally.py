@@ -19,8 +19,9 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.class_shares import check_shares, with_class_shares
-from psephos.curator.hamm.methods import (
+from psephos.curator.class_shares import check_shares, with_class_shares
+from psephos.curator.losses import loss_named
+from psephos.curator.methods import (
     Method,
     ReleaseRequest,
     SignalEstimator,
@@ -30,14 +31,14 @@ from psephos.curator.hamm.methods import (
     statistic_choices,
     statistic_nonprivate,
 )
-from psephos.curator.hamm.records import (
+from psephos.curator.record import (
     ROWS_PER_PARTY,
     fit_records,
     plan_records,
     release_records,
 )
-from psephos.curator.hamm.rehearsal import WORLDS, PublicModel, fit_public
-from psephos.curator.hamm.rehearsed import (
+from psephos.curator.rehearsal import WORLDS, PublicModel, fit_public
+from psephos.curator.rehearsed import (
     REHEARSED_ROWS,
     fit_rehearsed,
     model_classifier,
@@ -45,13 +46,12 @@ from psephos.curator.hamm.rehearsed import (
     public_features,
     rehearsal_of,
 )
-from psephos.curator.hamm.statistic import (
+from psephos.curator.statistic import (
     SOURCE_OF,
     MechanismName,
     mechanism_with_less_noise,
     plan_statistic,
 )
-from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from psephos.curator.hamm.averaging import Average, average_of
-from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method, own_data_method
-from psephos.curator.hamm.statistic import StatisticPlan, for_ballots
 from psephos.curator.ledger import Release
+from psephos.curator.methods import Method, ReleaseRequest, average_method, own_data_method
+from psephos.curator.statistic import StatisticPlan, for_ballots
 from psephos.parties.party import VectorParty
 from psephos.parties.statistic import OwnDataParty
 from psephos.parties.training import train_parties

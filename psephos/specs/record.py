@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from psephos.curator.hamm.records import RecordPlan, fit_records, plan_records, release_records
 from psephos.curator.ledger import Release, ledger_entry
+from psephos.curator.record import RecordPlan, fit_records, plan_records, release_records
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
 from psephos.protocol.encrypted_sum.opened import OpenedSum

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from psephos.curator.hamm.records import UNITS, RecordPlan, party_ball
+from psephos.curator.record import UNITS, RecordPlan, party_ball
 from psephos.parties.noise import shares_of
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.record import NumericLabel

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from psephos.curator.hamm.rehearsed import RehearsedPlan, fit_rehearsed, plan_of_grid
 from psephos.curator.ledger import Release, ledger_entry
+from psephos.curator.rehearsed import RehearsedPlan, fit_rehearsed, plan_of_grid
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
 from psephos.protocol.encrypted_sum.opened import OpenedSum

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, get_args
 
-from psephos.curator.hamm.statistic import (
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.curator.statistic import (
     SOURCE_OF,
     MechanismName,
     StatisticPlan,
@@ -17,7 +18,6 @@ from psephos.curator.hamm.statistic import (
     release_total,
     with_joint_noise,
 )
-from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import NoiseFrom, Shares, holder_shares_of, shares_of
 from psephos.parties.party import RoundParty
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.methods import ReleaseRequest
-from psephos.curator.hamm.statistic import MechanismName
+from psephos.curator.methods import ReleaseRequest
+from psephos.curator.statistic import MechanismName
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.methods import Method, ReleaseRequest, erm_method, pate_method, statistic_method
 from psephos.curator.hamm.release import Labels
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
+from psephos.curator.methods import Method, ReleaseRequest, erm_method, pate_method, statistic_method
 from psephos.parties.party import Voter, VotingParty
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind

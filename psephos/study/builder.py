@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
-from psephos.curator.hamm.records import ROWS_PER_PARTY, UNITS, plan_records
-from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.release import Labels, OutputNoise, erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
-from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.curator.losses import loss_named
+from psephos.curator.record import ROWS_PER_PARTY, UNITS, plan_records
+from psephos.curator.rehearsed import REHEARSED_ROWS
+from psephos.curator.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.data.tables import check_classes
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import Options, join_list, option

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import public_coordinates
+from psephos.curator.statistic import public_coordinates
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.party import Voter
 from psephos.protocol.errors import InvalidParameter, StudyError

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from psephos.curator.hamm.records import Unit, plan_records
+from psephos.curator.record import Unit, plan_records
 from psephos.parties.noise import contributors
 from psephos.protocol.errors import StudyError
 from psephos.protocol.grids.record import ENTRY_BITS

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from psephos.curator.hamm.rehearsal import WORLDS
-from psephos.curator.hamm.rehearsed import plan_rehearsed, rehearsal_of
+from psephos.curator.rehearsal import WORLDS
+from psephos.curator.rehearsed import plan_rehearsed, rehearsal_of
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import NoGainError

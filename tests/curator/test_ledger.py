@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import Release, ledger_entry, public_entry
+from psephos.curator.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
 
 

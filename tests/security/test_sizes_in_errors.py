@@ -9,7 +9,7 @@ from traceback import format_exception
 import numpy as np
 import pytest
 
-from psephos.curator.hamm.estimators import StatisticClassifier
+from psephos.curator.estimators import StatisticClassifier
 from psephos.data.own import OwnTable, TableOptions
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.learners import make_learner

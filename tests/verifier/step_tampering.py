@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.rehearsed import fit_rehearsed
-from psephos.curator.hamm.statistic import StatisticRelease, wiener_filter
+from psephos.curator.rehearsed import fit_rehearsed
+from psephos.curator.statistic import StatisticRelease, wiener_filter
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import HEADER_BYTES, Kind

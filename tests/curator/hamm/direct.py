@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.labels import check_counts
-from psephos.curator.hamm.pate import plan_pate, release_pate
 from psephos.curator.hamm.sensitivity import average, with_lattice
+from psephos.curator.pate import plan_pate, release_pate
 from psephos.protocol.errors import DataError
 from psephos.protocol.grids.fixed_point import project
 from psephos.protocol.privacy.accounting import PrivacyEvent, pure_event

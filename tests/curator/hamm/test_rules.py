@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.curator.hamm.methods import ReleaseRequest, erm_method, statistic_method
 from psephos.curator.hamm.release import erm_sensitivity
 from psephos.curator.hamm.rules import (
     HAMM_LAMBDA,
@@ -23,6 +22,7 @@ from psephos.curator.hamm.rules import (
 )
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic, Softmax, loss_named
+from psephos.curator.methods import ReleaseRequest, erm_method, statistic_method
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
 

@@ -13,7 +13,7 @@ import pytest
 from gmpy2 import mpz
 from scipy import stats
 
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.statistic import plan_statistic
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, holder_shares_of

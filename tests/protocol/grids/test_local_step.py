@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import grid_sensitivity
+from psephos.curator.statistic import grid_sensitivity
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import LocalStepGrid, local_steps, softmax

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.curator.hamm.class_shares import with_class_shares
+from psephos.curator.class_shares import with_class_shares
 from psephos.data.datasets import load
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.job import Job

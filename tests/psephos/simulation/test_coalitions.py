@@ -18,9 +18,9 @@ from scipy.special import gammaln, kve
 
 import psephos.specs.statistic as statistic_module
 from psephos.audit.studies import trial
-from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.curator.psgd import bounds
 from psephos.curator.psgd.agreement import Agreement, agree
+from psephos.curator.statistic import StatisticPlan
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, Shares, shares_of
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_delta

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from psephos.budget import table_digest, unit_of_run
 from psephos.cli.main import build
-from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import costs_together
+from psephos.curator.signal import Signal
 from psephos.data.tables import Encoding
 from psephos.model import ReleasedClassifier, load_model, written_model
 from psephos.protocol.encrypted_sum.messages import Ballot

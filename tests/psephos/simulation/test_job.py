@@ -22,8 +22,8 @@ import psephos
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
 from psephos.curator.hamm.rules import FEWEST_LABELLED, RidgeRule, average_noise_share, suggest_method
-from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_statistic
 from psephos.curator.losses import loss_named
+from psephos.curator.statistic import mechanism_with_less_noise, plan_statistic
 from psephos.data.partition import scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
-from psephos.curator.hamm.rehearsal import WORLDS, fit_public
-from psephos.curator.hamm.rehearsed import fit_rehearsed, model_classifier, public_features
+from psephos.curator.rehearsal import WORLDS, fit_public
+from psephos.curator.rehearsed import fit_rehearsed, model_classifier, public_features
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
 from psephos.parties.statistic import own_vector

@@ -17,8 +17,8 @@ import pytest
 from psephos.audit.mutants import replaced
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.hamm.statistic import public_coordinates
 from psephos.curator.losses import loss_named
+from psephos.curator.statistic import public_coordinates
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split, scaler_for
 from psephos.parties.holder import KeyHolder

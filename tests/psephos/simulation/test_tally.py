@@ -15,11 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 from psephos.audit.adversary import Tampering
 from psephos.audit.mutants import replaced
 from psephos.cli.show import show
-from psephos.curator.hamm.methods import erm_fit, statistic_nonprivate
-from psephos.curator.hamm.records import ROWS_PER_PARTY, fit_records, plan_records, release_records
-from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
-from psephos.curator.hamm.signal import noise_energy
-from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
+from psephos.curator.methods import erm_fit, statistic_nonprivate
+from psephos.curator.record import ROWS_PER_PARTY, fit_records, plan_records, release_records
+from psephos.curator.rehearsed import REHEARSED_ROWS
+from psephos.curator.signal import noise_energy
+from psephos.curator.statistic import StatisticPlan, plan_statistic
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split

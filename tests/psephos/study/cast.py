@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import Trial, trial
-from psephos.curator.hamm.records import Unit, plan_records
-from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.ledger import Release
+from psephos.curator.record import Unit, plan_records
+from psephos.curator.statistic import plan_statistic
 from psephos.parties.statistic import RowGrid, own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from psephos.curator.hamm.methods import erm_method
-from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.losses import Logistic
+from psephos.curator.methods import erm_method
+from psephos.curator.record import ROWS_PER_PARTY, plan_records
+from psephos.curator.statistic import plan_statistic
 from psephos.parties.noise import contributors
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from psephos.budget import table_digest
-from psephos.curator.hamm.statistic import public_coordinates
+from psephos.curator.statistic import public_coordinates
 from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from psephos.curator.hamm.records import plan_records
+from psephos.curator.record import plan_records
 from psephos.data.tables import read_table
 from psephos.model import RegressionModel, ReleasedRegressor, load_model, written_model
 from psephos.protocol.agent import Agent

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.curator.hamm.rehearsal import WORLDS, fit_public
-from psephos.curator.hamm.rehearsed import model_classifier, public_features
+from psephos.curator.rehearsal import WORLDS, fit_public
+from psephos.curator.rehearsed import model_classifier, public_features
 from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import Release
+from psephos.curator.signal import Signal
 from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
 from psephos.protocol.errors import AgreementError, StudyError

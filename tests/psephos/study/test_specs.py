@@ -15,14 +15,14 @@ import pytest
 from psephos.audit.adversary import Tampering
 from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
-from psephos.curator.hamm.methods import ReleaseRequest, average_method, erm_method, own_data_method, statistic_method
-from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_total
 from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
+from psephos.curator.methods import ReleaseRequest, average_method, erm_method, own_data_method, statistic_method
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_total
 from psephos.curator.tally import OpenedSum
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import ModulusSearch, SeedMaterial

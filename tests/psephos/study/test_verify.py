@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from psephos.audit.adversary import Tampering, is_of_kind, tampering
 from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.statistic import plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.model import Model, RegressionModel, written_model
 from psephos.protocol import errors

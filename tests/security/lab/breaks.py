@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psephos.curator.hamm.statistic
 import psephos.curator.psgd.agreement
+import psephos.curator.statistic
 import psephos.parties.pathak_noise
 import psephos.parties.statistic
 import psephos.protocol.encrypted_sum.proofs
@@ -152,7 +152,7 @@ BREAKS = (
         "tally",
         "noise replayed, curator",
         Edit(
-            psephos.curator.hamm.statistic,
+            psephos.curator.statistic,
             "release_sum",
             "$plan.mechanism.sample($randomness)",
             "$plan.mechanism.sample(SYSTEM)",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import psephos.curator.evaluation
-import psephos.curator.hamm.rehearsed
-import psephos.curator.hamm.statistic
+import psephos.curator.rehearsed
+import psephos.curator.statistic
 import psephos.parties.noise
 import psephos.parties.statistic
 import psephos.protocol.grids.directions
@@ -189,7 +189,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise for half of the sensitivity",
         "own-data",
-        psephos.curator.hamm.statistic,
+        psephos.curator.statistic,
         "grid_sensitivity",
         "2.0 * $grid.maximum",
         "1.0 * $grid.maximum",
@@ -198,7 +198,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise for half of the sensitivity",
         "rehearsed",
-        psephos.curator.hamm.rehearsed,
+        psephos.curator.rehearsed,
         "_mechanism",
         "rounded_up(2.0 * $limit)",
         "rounded_up(1.0 * $limit)",

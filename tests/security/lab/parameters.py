@@ -32,10 +32,10 @@ from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
 from psephos.curator.evaluation import evaluation_sensitivity
 from psephos.curator.hamm.erm import minimise
-from psephos.curator.hamm.records import record_sensitivity
-from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.losses import Logistic
 from psephos.curator.psgd.agreement import DescentOptions, Variant, agree
+from psephos.curator.record import record_sensitivity
+from psephos.curator.statistic import plan_statistic
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.parties.party import Party, VotingParty
@@ -1249,36 +1249,36 @@ NO_SECURITY: Mapping[str, str] = {
     "the least number of parties, which the terms refuse": "protocol.pathak.terms.SMALLEST_RUN",
     "how good a release is; its sensitivity is certified whatever they are": (
         "protocol.grids.fixed_point.FRACTION_BITS protocol.pathak.terms.LADDER_RATIO "
-        "curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
+        "curator.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
         "curator.hamm.rules.FEW_PARTIES curator.hamm.rules.FEWEST_LABELLED curator.hamm.rules.LONGEST_NOISE "
         "parties.training.WHITENED_RIDGE "
         "curator.hamm.rules._PLAUSIBLE "
-        "curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
+        "curator.hamm.rules.NOISE_SHARE curator.statistic._SIGNAL "
         "parties.learners._ROUNDING "
-        "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._TELLING "
-        "curator.hamm.statistic._LEAST_SIGNAL curator.hamm.statistic._LESSONS curator.hamm.statistic._SPLITS "
-        "curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "
-        "curator.hamm.statistic._NUMERICAL_RANK curator.hamm.signal.REACH curator.hamm.signal.EVIDENCE "
-        "curator.hamm.signal._DRAWS curator.hamm.signal._ROWS curator.hamm.signal._LEAST "
+        "curator.statistic._ROWS_PER_COORDINATE curator.statistic._BETWEEN curator.statistic._TELLING "
+        "curator.statistic._LEAST_SIGNAL curator.statistic._LESSONS curator.statistic._SPLITS "
+        "curator.statistic._CONTRAST_BITS curator.statistic._FEATURE_BITS "
+        "curator.statistic._NUMERICAL_RANK curator.signal.REACH curator.signal.EVIDENCE "
+        "curator.signal._DRAWS curator.signal._ROWS curator.signal._LEAST "
         "protocol.grids.record.RESIDUAL_BITS protocol.grids.record.ENTRY_BITS "
         "protocol.grids.record.PERSON_BITS "
         "protocol.grids.record.TOTAL_BITS protocol.grids.record.SCORE_STEPS "
         "protocol.grids.record.LARGEST_SCORE protocol.grids.record._INSIDE "
-        "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
-        "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
-        "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE "
-        "curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
-        "curator.hamm.records._DEVIATIONS "
-        "curator.hamm.records.ROWS_PER_PARTY protocol.grids.local_step.ITERATIONS "
-        "curator.hamm.class_shares._EVIDENCE curator.hamm.class_shares._SPREAD "
-        "curator.hamm.class_shares._TOLERANCE curator.hamm.class_shares._PRECISION "
-        "curator.hamm.rehearsal._VARYING "
-        "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
-        "curator.hamm.rehearsal._FITTED curator.hamm.rehearsal._INSIDE curator.hamm.rehearsal._SMOOTHING "
-        "curator.hamm.rehearsal._FINALISTS curator.hamm.rehearsal._DRAWS curator.hamm.rehearsal._LEAST_GAIN "
-        "curator.hamm.rehearsal._SIMULATED_ROWS curator.hamm.rehearsal._SIMULATED_PARTIES "
-        "curator.hamm.rehearsal._TEST_ROWS curator.hamm.rehearsal._SKEW curator.hamm.rehearsal._CAUTION "
-        "curator.hamm.rehearsal._ERROR_RIDGE curator.hamm.rehearsal.WORLDS curator.hamm.rehearsed.REHEARSED_ROWS "
+        "curator.record._CELL curator.record._INSIDE curator.record._LEAST_SPREAD "
+        "curator.record._FOLDS curator.record._ROWS_PER_COORDINATE curator.record._FEWEST "
+        "curator.record.FEWEST_NUMBERS curator.record._NORMAL_QUARTILE "
+        "curator.record._THRESHOLD curator.record._KNOWN "
+        "curator.record._DEVIATIONS "
+        "curator.record.ROWS_PER_PARTY protocol.grids.local_step.ITERATIONS "
+        "curator.class_shares._EVIDENCE curator.class_shares._SPREAD "
+        "curator.class_shares._TOLERANCE curator.class_shares._PRECISION "
+        "curator.rehearsal._VARYING "
+        "curator.rehearsal._DIRECTIONS curator.rehearsal._LEAST_SPREAD curator.rehearsal._FOLDS "
+        "curator.rehearsal._FITTED curator.rehearsal._INSIDE curator.rehearsal._SMOOTHING "
+        "curator.rehearsal._FINALISTS curator.rehearsal._DRAWS curator.rehearsal._LEAST_GAIN "
+        "curator.rehearsal._SIMULATED_ROWS curator.rehearsal._SIMULATED_PARTIES "
+        "curator.rehearsal._TEST_ROWS curator.rehearsal._SKEW curator.rehearsal._CAUTION "
+        "curator.rehearsal._ERROR_RIDGE curator.rehearsal.WORLDS curator.rehearsed.REHEARSED_ROWS "
         "protocol.grids.error_evaluation.ERROR_BITS protocol.grids.error_evaluation.ERROR_TOTAL_BITS "
         "protocol.grids.evaluation.WEIGHT_BITS protocol.grids.evaluation.TOTAL_BITS "
         "protocol.grids.evaluation.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "

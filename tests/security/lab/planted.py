@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import psephos.curator.hamm.methods
+import psephos.curator.methods
 import psephos.parties.noise
 import psephos.parties.pathak_noise
 import psephos.parties.psgd
@@ -75,7 +75,7 @@ if $series.step_law == "none" or $step > 10:
     ),
     Planted(
         "one noise vector for every draw",
-        psephos.curator.hamm.methods,
+        psephos.curator.methods,
         "_perturbed",
         "Method($nonprivate, $draw, $...rest)",
         "Method($nonprivate, cache($draw), $...rest)",
@@ -148,7 +148,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "noise of output perturbation for twice the epsilon",
-        psephos.curator.hamm.methods,
+        psephos.curator.methods,
         "_perturbed",
         "perturb($fitted, $bound, $epsilon, $...rest)",
         "perturb($fitted, $bound, 2 * $epsilon, $...rest)",
@@ -156,7 +156,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "the statistic without noise in every other release",
-        psephos.curator.hamm.methods,
+        psephos.curator.methods,
         "statistic_method",
         "release_statistic($counts, $plan, $randomness)",
         "release_statistic($counts, $plan if $randomness.bits(1) else replace($plan, mechanism=None), $randomness)",
@@ -164,7 +164,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "PATE with a quarter of its noise",
-        psephos.curator.hamm.methods,
+        psephos.curator.methods,
         "pate_method",
         "release_pate($counts, $plan, $randomness)",
         "release_pate(4 * $counts, replace($plan, parties=4 * $plan.parties), $randomness)",

@@ -25,8 +25,8 @@ from scipy.special import expit
 
 from psephos.audit.privacy import lower_bound
 from psephos.audit.studies import trial
-from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate
-from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, StatisticPlan, plan_statistic
+from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate
+from psephos.curator.statistic import SOURCE_OF, MechanismName, StatisticPlan, plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split_dataset

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import direction_signs
+from psephos.curator.statistic import direction_signs
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import clip_rows, local_steps, softmax, vector_norms

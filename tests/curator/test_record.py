@@ -15,8 +15,8 @@ from scipy.stats import norm as normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.linear_model import LogisticRegression
 
-from psephos.curator.hamm import records
-from psephos.curator.hamm.records import (
+from psephos.curator import record as records
+from psephos.curator.record import (
     RecordPlan,
     RecordRelease,
     fit_records,

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.curator.hamm import methods, sensitivity
+from psephos.curator import methods
+from psephos.curator.hamm import sensitivity
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.methods import ReleaseRequest
-from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import perturb
-from psephos.curator.hamm.signal import noise_energy, signal_of
-from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum, release_total
 from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
+from psephos.curator.methods import ReleaseRequest
+from psephos.curator.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.signal import noise_energy, signal_of
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum, release_total
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.randomness import SimulationRandomness

@@ -36,10 +36,10 @@ from numpy.typing import NDArray
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.hamm.rehearsed import public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.statistic import MechanismName, direction_signs
 from psephos.curator.losses import Logistic
+from psephos.curator.rehearsed import public_features
+from psephos.curator.statistic import MechanismName, direction_signs
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import (

@@ -9,10 +9,10 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.splits import LAWS, SHAPES, bias
-from psephos.curator.hamm import statistic as st
+from psephos.curator import statistic as st
 from psephos.curator.hamm.erm import minimise
-from psephos.curator.hamm.signal import noise_energy
 from psephos.curator.losses import Logistic, Softmax
+from psephos.curator.signal import noise_energy
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.statistic import entry_range, noisy_contribution, own_vector
 from psephos.parties.training import WHITENED_RIDGE

@@ -15,8 +15,8 @@ from scipy.special import softmax
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.linear_model import LogisticRegression
 
-from psephos.curator.hamm import rehearsal as rehearsal_module
-from psephos.curator.hamm.rehearsal import (
+from psephos.curator import rehearsal as rehearsal_module
+from psephos.curator.rehearsal import (
     Calibration,
     Noise,
     PublicModel,
@@ -26,7 +26,7 @@ from psephos.curator.hamm.rehearsal import (
     rehearse,
     shrink,
 )
-from psephos.curator.hamm.rehearsed import (
+from psephos.curator.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
     model_classifier,
@@ -35,7 +35,7 @@ from psephos.curator.hamm.rehearsed import (
     public_features,
     rehearsal_of,
 )
-from psephos.curator.hamm.statistic import grid_sensitivity
+from psephos.curator.statistic import grid_sensitivity
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.local_step import LocalStepGrid
@@ -103,7 +103,7 @@ def test_worlds_without_calibration_do_not_reproduce_it(monkeypatch: pytest.Monk
     X, y = table(2, 60, 40, 3.0)
     model = fit_public(X[:, :-1], y, 2)
     plain = Calibration(1.0, 1.0, 0.0, 0.0, (1.0, 1.0))
-    monkeypatch.setattr("psephos.curator.hamm.rehearsal.calibrate", lambda model, generator: plain)
+    monkeypatch.setattr("psephos.curator.rehearsal.calibrate", lambda model, generator: plain)
     cross_validated = (float(model.hits.sum()) + 1) / 62
     standard_error = math.sqrt(cross_validated * (1 - cross_validated) / 60)
     rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
@@ -169,7 +169,7 @@ def plan(epsilon: float = 10.0, parties: int = 100, **terms: Any) -> RehearsedPl
 
 def test_a_rehearsal_is_a_function_of_public_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rows and terms give the same plan; other rows and labels another digest."""
-    monkeypatch.setattr("psephos.curator.hamm.rehearsal._WORLDS", (3, 6))
+    monkeypatch.setattr("psephos.curator.rehearsal._WORLDS", (3, 6))
     first, again, other = rehearsal(), rehearsal(), rehearsal(seed=1)
     assert first.plan == again.plan
     assert first.gain == again.gain
@@ -330,7 +330,7 @@ def test_terms_out_of_range_are_refused() -> None:
 
 def test_one_party_with_one_row_can_be_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fewest; none, and no law of noise, are refused."""
-    monkeypatch.setattr("psephos.curator.hamm.rehearsal._WORLDS", (1, 1))
+    monkeypatch.setattr("psephos.curator.rehearsal._WORLDS", (1, 1))
     X, y = table(2, 60, 8, 1.0)
     model = fit_public(X[:, :-1], y, 2)
     assert not rehearse(model, 1, 1, [laplace(1.0, 1)]).asks
@@ -568,7 +568,7 @@ def test_octaves_are_shrunken_by_hand(width: int) -> None:
 def test_a_rehearsal_gets_its_terms_and_the_noise_of_the_plan(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deviation in a mean of 100 vectors, with shares of which 80 make up the law; Gaussian noise comes first."""
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    monkeypatch.setattr("psephos.curator.hamm.rehearsed.rehearse", lambda *args, **terms: calls.append((args, terms)))
+    monkeypatch.setattr("psephos.curator.rehearsed.rehearse", lambda *args, **terms: calls.append((args, terms)))
     X, y = table(2, 60, 8, 1.0)
     terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
     done, model = [].append, two_classes()

@@ -5,8 +5,8 @@
 * statistic and own-data: the noisy linear statistics of votes and of the parties' own rows.
 * pate: the student of noisy majorities.
 
-Their parameters follow the public rules of `psephos.curator.hamm.rules`, `psephos.curator.hamm.statistic` and
-`psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
+Their parameters follow the public rules of `psephos.curator.hamm.rules`, `psephos.curator.statistic` and
+`psephos.curator.pate`, unless the caller fixes lambda as the papers do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, decisions, majority, one_hot
-from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import (
     Labels,
     OutputNoise,
@@ -35,8 +34,11 @@ from psephos.curator.hamm.release import (
 )
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
-from psephos.curator.hamm.statistic import (
+from psephos.curator.ledger import Release, ledger_entry, public_entry
+from psephos.curator.losses import Loss, loss_named
+from psephos.curator.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.signal import Signal, noise_energy, signal_of
+from psephos.curator.statistic import (
     MechanismName,
     StatisticPlan,
     StatisticRelease,
@@ -45,8 +47,6 @@ from psephos.curator.hamm.statistic import (
     release_statistic,
     release_sum,
 )
-from psephos.curator.ledger import Release, ledger_entry, public_entry
-from psephos.curator.losses import Loss, loss_named
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
@@ -283,7 +283,7 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Relea
         request: the parameters of the release.
 
     Raises:
-        PsephosError: as `psephos.curator.hamm.statistic.plan_statistic`.
+        PsephosError: as `psephos.curator.statistic.plan_statistic`.
     """
     parties = int(counts[0].sum())
     plan = plan_statistic(
@@ -346,7 +346,7 @@ def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseReq
         seed: public seed of the choice of queries.
 
     Raises:
-        PsephosError: as `psephos.curator.hamm.pate.plan_pate` and `psephos.curator.hamm.pate.release_pate`.
+        PsephosError: as `psephos.curator.pate.plan_pate` and `psephos.curator.pate.release_pate`.
     """
     aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
     samples, classes = counts.shape

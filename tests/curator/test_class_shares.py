@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
-from psephos.curator.hamm.class_shares import _SPREAD, check_shares, with_class_shares
+from psephos.curator.class_shares import _SPREAD, check_shares, with_class_shares
 from psephos.protocol.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]

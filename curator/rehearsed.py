@@ -1,4 +1,4 @@
-"""The plan of a rehearsed step from a public model, and its release (`psephos.curator.hamm.rehearsal`).
+"""The plan of a rehearsed step from a public model, and its release (`psephos.curator.rehearsal`).
 
 A rehearsed step moves a public model, which is fitted to labelled public rows, by the noisy mean of one bounded vector
 of each party. Its coordinates, length and noise are chosen by simulating parties on the public rows.
@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
-from psephos.curator.hamm.rehearsal import (
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.rehearsal import (
     Noise,
     PublicModel,
     Rehearsal,
@@ -28,8 +29,7 @@ from psephos.curator.hamm.rehearsal import (
     rehearse,
     shrink,
 )
-from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.statistic import MechanismName, grid_sensitivity
+from psephos.curator.statistic import MechanismName, grid_sensitivity
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT
 from psephos.protocol.grids.fixed_point import Norm

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.curator.hamm.signal import Energy, Signal, noise_energy, signal_of
+from psephos.curator.signal import Energy, Signal, noise_energy, signal_of
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import (
     DiscreteGaussian,

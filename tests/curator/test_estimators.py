@@ -14,8 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from psephos.curator.hamm.erm import minimise
-from psephos.curator.hamm.estimators import (
+from psephos.curator.estimators import (
     LinearClassifier,
     MajorityVoteClassifier,
     OwnDataClassifier,
@@ -23,12 +22,13 @@ from psephos.curator.hamm.estimators import (
     SoftLabelClassifier,
     StatisticClassifier,
 )
+from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.methods import ReleaseRequest, erm_method
-from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import erm_sensitivity, perturb
-from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
 from psephos.curator.losses import Huber, Logistic, Softmax
+from psephos.curator.methods import ReleaseRequest, erm_method
+from psephos.curator.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.randomness import SimulationRandomness

@@ -2,8 +2,8 @@
 
 * `MajorityVoteClassifier`: Hamm's Algorithm 1 (equation 8).
 * `SoftLabelClassifier`: Hamm's Algorithm 2 (weighted risk, equation 19).
-* `StatisticClassifier`: the linear statistic of the votes (`psephos.curator.hamm.statistic`).
-* `PateClassifier`: the student of noisy majorities (`psephos.curator.hamm.pate`).
+* `StatisticClassifier`: the linear statistic of the votes (`psephos.curator.statistic`).
+* `PateClassifier`: the student of noisy majorities (`psephos.curator.pate`).
 * `OwnDataClassifier`: the linear statistic of the parties' own rows.
 
 The first two have the binary logistic loss, the approximate hinge or, for three classes and more, the softmax loss
@@ -27,10 +27,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
-from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import Labels, PerturbedClassifier, erm_bound, perturb
 from psephos.curator.hamm.rules import RidgeRule
-from psephos.curator.hamm.statistic import (
+from psephos.curator.losses import loss_named
+from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.statistic import (
     MechanismName,
     Source,
     StatisticPlan,
@@ -39,7 +40,6 @@ from psephos.curator.hamm.statistic import (
     release_statistic,
     release_sum,
 )
-from psephos.curator.losses import loss_named
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.privacy.mechanisms import check_epsilon

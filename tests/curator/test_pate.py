@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from psephos.curator.hamm import pate
+from psephos.curator import pate
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import event_of
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta, gaussian_sigma
