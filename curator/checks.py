@@ -36,9 +36,6 @@ def noise_inflation(parties: int, contributors: int | None) -> float:
     Args:
         parties: number of parties, each of which adds a share of the noise.
         contributors: number of parties whose shares make up the noise that epsilon needs; None stands for all.
-
-    Raises:
-        InvalidParameter: there is no party, or `contributors` is not between 1 and `parties`.
     """
     check_count(parties, "the number of parties")
     if contributors is None:

@@ -1,15 +1,8 @@
-"""Announced class shares: the intercept of a released classifier follows from a public statement.
+"""Announced class shares: the intercept of a released classifier follows from a public statement, at no privacy cost.
 
-A noisy release hardly shows how frequent each class is: where one class has 70 % of all rows, its classifiers often
-give half of the rows to each. Where the parties agree on a public statement of the shares, the intercept is set by it,
-on the public rows. This is post-processing of the release and of public values, so it costs no privacy (docs/theory.md,
-"Announced class shares").
-
-The scores of the public rows, scaled to a public standard deviation (`_SPREAD`), are taken for logarithms of class
-probabilities but for an offset of each class. The offsets are such that the mean probabilities are the announced
-shares. So a rare class is predicted less often than it occurs where the scores do not separate it. A classifier whose
-predictions on the public rows do not contradict the statement (a chi-square below `_EVIDENCE` for each degree of
-freedom) is left as it is, because few public rows have other shares by chance.
+The scores of the public rows, scaled to a public standard deviation, are taken for logarithms of class probabilities
+but for an offset of each class, with which the mean probabilities are the announced shares (docs/theory.md,
+"Announced class shares"). A classifier whose predictions on the public rows do not contradict them is left as it is.
 """
 
 from __future__ import annotations
@@ -70,7 +63,6 @@ def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
 
     Raises:
         DataError: X has another width than `w`, or its last feature is not a positive constant of the scaling.
-        InvalidParameter: as `check_shares`, or another number of shares than of classes.
     """
     expected = check_shares(shares)
     W = np.stack([-w / 2, w / 2]) if w.ndim == 1 else w - w.mean(axis=0)

@@ -27,8 +27,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
-from psephos.curator.hamm.release import Labels, PerturbedClassifier, erm_bound, perturb
+from psephos.curator.hamm.release import PerturbedClassifier, erm_bound, perturb
 from psephos.curator.hamm.rules import RidgeRule
+from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.losses import loss_named
 from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.statistic import (

@@ -1,19 +1,8 @@
-"""Private evaluation: accuracy, confusion, AUROC and calibration of a public classifier, from a noisy histogram; errors
-and R^2 of a public prediction of a number, from noisy sums.
+"""Private evaluation of a public classifier, from a noisy histogram, and of a prediction of a number, from noisy sums.
 
-The parties sum the vectors of their rows (`psephos.protocol.grids.evaluation`, `error_evaluation`) and add shares of
-discrete Laplace noise. Everything here is a function of that noisy sum and of public values: of the bins, and of the
-scores of public rows in each. docs/theory.md, "Private evaluation", has the sensitivity and the estimators.
-
-* **Counts.** The blocks of the vector count the same rows, so their noisy totals are reconciled: the counts are the
-  weighted least-squares solution under the constraints that right and wrong agree in all blocks. Their covariance
-  follows from the noise, and every error stated is a standard error from it alone.
-* **AUROC** is the bilinear form of the two classes' counts, whose noise is independent, so it has no bias from noise.
-  Within a bin the order is that of the public rows there, each of which is of class 1 to the share that Platt scaling
-  gives it; what that leaves unknown is in the stated error.
-* **Errors** of a prediction are those of `psephos.curator.error_estimates`.
-* **Platt scaling** is fitted to the counts after their projection on what counts can be: not negative, with the same
-  total in each class.
+Everything here is a function of the noisy sum and of public values (docs/theory.md, "Private evaluation"). The blocks
+of the vector count the same rows, so the counts are reconciled by weighted least squares, whose covariance gives the
+standard errors. Errors of a prediction are those of `psephos.curator.error_estimates`.
 """
 
 from __future__ import annotations
@@ -256,7 +245,6 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
 
     Raises:
         DataError: the public rows have another width, or not one finite score.
-        InvalidParameter: an argument is out of range.
     """
     if check_count(bins, "the number of bins", 2) > MOST_BINS:
         raise InvalidParameter(f"a histogram has 2 to {MOST_BINS} bins, not {bins}")
@@ -288,9 +276,6 @@ def plan_error_evaluation(
         weights: float64 (d, 1), of the prediction, as in `ErrorGrid`.
         label: the bounds of the label, and as its threshold the largest error that counts (`largest_error`).
         parties, epsilon, unit, contributors: as in `plan_evaluation`.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
     """
     return _planned(ErrorGrid(weights, label), None, parties, unit=unit, epsilon=epsilon, contributors=contributors)
 
@@ -376,9 +361,6 @@ def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) ->
         plan: the plan.
         total: `plan.dimension` integers, with the noise.
         ballots: number of parties whose vectors are in it.
-
-    Raises:
-        DataError: `total` has another length.
     """
     if len(total) != plan.dimension:
         raise DataError(f"the sum has {len(total)} entries and the plan {plan.dimension}")

@@ -104,9 +104,6 @@ class Huber:
 
     Attributes:
         half_width: h.
-
-    Raises:
-        InvalidParameter: h is not positive and finite.
     """
 
     half_width: float = 0.5
@@ -193,9 +190,6 @@ def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
         name: 'logistic' (binary logistic for two classes, softmax for more), 'huber' or 'softmax'.
         classes: K.
         half_width: h of the approximate hinge.
-
-    Raises:
-        InvalidParameter: the name is unknown, K < 2, or 'huber' with more than two classes.
     """
     if classes < 2:
         raise InvalidParameter(f"the number of classes must be at least 2, not {classes}")

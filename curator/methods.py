@@ -1,10 +1,5 @@
 """The release methods of `psephos run`, behind one interface that can draw any number of releases.
 
-* vote and soft: Hamm's Algorithms 1 and 2.
-* avg: clipped parameter averaging; whitened: the same in public coordinates.
-* statistic and own-data: the noisy linear statistics of votes and of the parties' own rows.
-* pate: the student of noisy majorities.
-
 Their parameters follow the public rules of `psephos.curator.hamm.rules`, `psephos.curator.statistic` and
 `psephos.curator.pate`, unless the caller fixes lambda as the papers do.
 """
@@ -25,7 +20,6 @@ from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, decisions, majority, one_hot
 from psephos.curator.hamm.release import (
-    Labels,
     OutputNoise,
     PerturbedClassifier,
     erm_bound,
@@ -33,7 +27,7 @@ from psephos.curator.hamm.release import (
     perturb,
 )
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule
-from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.sensitivity import Labels, Sensitivity
 from psephos.curator.ledger import Release, ledger_entry, public_entry
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.pate import PateRelease, fit_student, plan_pate, release_pate
@@ -195,9 +189,6 @@ def erm_method(
         loss: the loss.
         request: the parameters of the release.
         fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
-
-    Raises:
-        PsephosError: as `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_bound`.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
     fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
@@ -267,9 +258,6 @@ def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float
         counts: int64 (N, K), as in `erm_method`.
         auxiliary: float64 (N, d), as in `erm_method`.
         lam: lambda.
-
-    Raises:
-        PsephosError: as `psephos.curator.hamm.erm.minimise`.
     """
     return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
 
@@ -281,9 +269,6 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Relea
         counts: int64 (N, K).
         auxiliary: float64 (N, d), of any norm.
         request: the parameters of the release.
-
-    Raises:
-        PsephosError: as `psephos.curator.statistic.plan_statistic`.
     """
     parties = int(counts[0].sum())
     plan = plan_statistic(
@@ -313,9 +298,6 @@ def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[
         plan: the plan; `for_ballots` where parties are absent.
         nonprivate: fits the classifier without noise, (d,) or (K, d); None uses the plan's coordinates, whose number
             depends on epsilon.
-
-    Raises:
-        DataError: the sum has another length.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
     chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalEstimator()
@@ -344,9 +326,6 @@ def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseReq
         auxiliary: float64 (N, d).
         request: the parameters of the release.
         seed: public seed of the choice of queries.
-
-    Raises:
-        PsephosError: as `psephos.curator.pate.plan_pate` and `psephos.curator.pate.release_pate`.
     """
     aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
     samples, classes = counts.shape

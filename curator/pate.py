@@ -1,15 +1,8 @@
 """PATE: noisy majority answers to some public samples, and a student trained on them. A baseline for Hamm 2016.
 
-Papernot et al. 2017 (LNMax, Laplace noise) and 2018 (GNMax, Gaussian noise). The queries are public auxiliary samples
-and the votes are counted by the same encrypted tally. Accounting is data-independent: Papernot's data-dependent bounds
-are functions of the votes and would have to be protected themselves.
-
-One party's vote on one query moves one count up and one down: L2 sensitivity sqrt(2), L1 sensitivity 2, and Q queries
-together sqrt(2 Q) and 2 Q. GNMax is one Gaussian release of that; LNMax is epsilon-private with scale 2 Q/epsilon.
-
-**Rule for Q**, a function of public quantities (N, M, K, epsilon, delta, mechanism): the largest number of queries that
-keeps the standard deviation of the noise on a count below M/5 (GNMax) or M/8 (LNMax, whose tails are longer); at least
-2 K, at most N. With more queries the noise changes many answers; with fewer the student has too few labels.
+Papernot et al. 2017 (LNMax, Laplace noise) and 2018 (GNMax, Gaussian noise), with data-independent accounting: one vote
+moves one count up and one down, so Q queries have L2 sensitivity sqrt(2 Q) and L1 sensitivity 2 Q. Q is the largest
+number that keeps the noise on a count below M/5 (GNMax) or M/8 (LNMax); at least 2 K, at most N.
 """
 
 from __future__ import annotations
@@ -92,11 +85,7 @@ class PateRelease:
 def choose_queries(
     samples: int, classes: int, parties: int, epsilon: float, delta: float, aggregator: Aggregator
 ) -> int:
-    """Return the number of queries Q by the module's rule.
-
-    Raises:
-        InvalidParameter: epsilon or delta is out of range.
-    """
+    """Return the number of queries Q by the module's rule."""
     limit = parties / _NOISE_SHARE[aggregator]
     if aggregator == "gnmax":
         most = (limit / gaussian_sigma(math.sqrt(2), epsilon, delta)) ** 2
@@ -127,9 +116,6 @@ def plan_pate(
         aggregator: "gnmax" (Gaussian noise) or "lnmax" (Laplace noise, a pure epsilon).
         queries: Q; None uses the module's rule.
         seed: public seed of the choice of samples.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
     """
     epsilon = check_epsilon(epsilon)
     if aggregator not in ("gnmax", "lnmax"):

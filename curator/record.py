@@ -1,27 +1,16 @@
 """The record step: one private Newton step from a public score, private for each record, or for each party.
 
-A linear score t(x) is fitted to the labelled public rows, in the clear (0 where none are labelled). The parties sum the
-gradient g of the loss at t, and a bound H of its second derivative, over all their rows, with noise that they add in
-shares (`psephos.protocol.grids.record`). The released score is t(x) - z.delta(g, H). A row adds a bounded
-vector, so the sensitivity contains no 1/lambda, and the noise is that of one row among all parties' rows. Everything
-after the noisy sum is post-processing. docs/theory.md, "The record step", has the proofs.
+The parties sum the gradient g of the loss at a public score t and a bound H of its second derivative, with noise that
+they add in shares (`psephos.protocol.grids.record`). The released score is t(x) - z.delta(g, H). docs/theory.md, "The
+record step", has the proofs.
 
-**Coordinates.** Features are standardised by the public rows, and their leading r principal directions whitened; small
-moments are raised as Ledoit-Wolf shrinkage would raise them. 90 % of the public rows lie in the unit ball, into which
-the others are clipped. A constant coordinate takes the place of an intercept.
-
-**Rules**, of public quantities only: the announced number of rows, the noise, and the public rows.
-
-* r: (0.06 q)^(2/3) for Gaussian noise with q the rows divided by the noise's standard deviation, in units of one row's
-  largest vector; min(sqrt(0.05 q), max(0.1 N, (0.1 q)^0.4)) for Laplace noise with q the rows divided by its scale. At
-  least 5, at most 0.4 N. They weigh the noise against an energy of labels that falls like 1/r.
-* The noisy H and the public rows' second moment are averaged with the inverse of their variances as weights. The number
-  of rows by which the latter is multiplied is the one that fits the noisy H best.
-* Where a party is protected, the ball of its vector has as its centre g = 0 and the public rows' mean second
-  derivative, and as its radius three standard deviations of the difference of the labelled public rows' average
-  vector from a party's, as if all rows were of one law. Noise is then that of one party among M, so r is small.
-* delta minimises |(H delta - g)/sigma|^2 + delta' L delta, where L is half of what the public rows knew already, where
-  they were labelled, and otherwise the multiple of 1 that the energy of g above that of its noise suggests.
+* r is (0.06 q)^(2/3) for Gaussian noise with q the rows divided by the noise's standard deviation, in units of one
+  row's largest vector; min(sqrt(0.05 q), max(0.1 N, (0.1 q)^0.4)) for Laplace noise with q the rows divided by its
+  scale. At least 5, at most 0.4 N.
+* Where a party is protected, its vector lies in a ball around g = 0 and the public rows' mean second derivative.
+* The noisy H and the public second moment are averaged with the inverse of their variances as weights. delta
+  minimises |(H delta - g)/sigma|^2 + delta' L delta, L half of what labelled public rows knew, otherwise what g's
+  energy suggests.
 """
 
 from __future__ import annotations
@@ -305,8 +294,6 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         unit: what is protected; a party only where the label is a number.
 
     Raises:
-        DataError: all public rows are the same, a last feature is not positive, or too few have a numeric label.
-        InvalidParameter: an argument is out of range.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
     _check(mechanism, classes, parties, rows)
@@ -572,9 +559,6 @@ def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
     Args:
         plan: the plan; where a party is protected, `plan.parties` are those whose vectors are in the sum.
         total: `plan.dimension` integers, in lattice units.
-
-    Raises:
-        DataError: `total` has another length.
     """
     if len(total) != plan.dimension:
         raise DataError(f"the summed record step has {len(total)} entries and the plan {plan.dimension}")

@@ -1,18 +1,11 @@
-"""The rehearsed step: a public model, and one noisy step from it that was rehearsed on simulated parties.
+"""The rehearsal of a step from a public model, on parties that are simulated from the public rows.
 
-Where public rows have labels, a ridge softmax model is fitted to them in the clear. Every party sends one bounded step
-from it (`psephos.protocol.grids.local_step`), the parties add the noise in shares, and the release is the
-public model plus the shrunken mean of the steps. Everything after the noisy sum is post-processing; docs/theory.md,
-"The rehearsed step", has the sensitivity.
-
-**Rehearsal.** Coordinates, ridge, radius and length of the step come from a rehearsal that uses public rows only. In a
-simulated world, rows are drawn from a smoothed bootstrap of the public rows, and labels from a true model: the public
-one times a factor, plus an error drawn from its Laplace posterior times another factor. The two factors are such that
-the public model has, in the worlds, the accuracy and the log-loss that cross-validation gives it (`calibrate`). In half
-of the worlds they are those of the largest error that cross-validation does not contradict, and in half of the worlds
-the classes are dealt unevenly. All plans are played in a first set of worlds, and the best of them in a second one.
-Plans are compared by their mean gain over the public model, less its standard deviation from world to world. If the
-best one's mean gain, less half of that, is not above .001, the parties are asked nothing.
+In a simulated world, rows are a smoothed bootstrap of the public rows, and labels are of a true model: the public one
+times a factor, plus an error drawn from its Laplace posterior times another factor, so that the public model has the
+accuracy and the log-loss that cross-validation gives it (`calibrate`). In half of the worlds they are those of the
+largest error that cross-validation does not contradict, and in half the classes are dealt unevenly. Plans are compared
+by their mean gain over the public model, less its standard deviation; if the best one's, less half of that, is not
+above .001, the parties are asked nothing. docs/theory.md, "The rehearsed step".
 """
 
 from __future__ import annotations

@@ -165,10 +165,6 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         contributors: number of parties whose shares make up the noise; by default all.
         model: the public model of these rows, where it is known already.
         done: called with 1 after each of `WORLDS` simulated worlds.
-
-    Raises:
-        DataError: all public rows are the same, none has a label, or a last feature is not positive.
-        InvalidParameter: an argument is out of range.
     """
     if mechanism not in ("gaussian", "discrete-laplace"):
         raise InvalidParameter(f"a rehearsed step takes gaussian or discrete-laplace noise, not {mechanism!r}")
@@ -199,9 +195,6 @@ def plan_rehearsed(
         epsilon: privacy parameter.
         delta: for discrete Gaussian noise only.
         contributors: number of parties whose shares make up the noise; by default all.
-
-    Raises:
-        InvalidParameter: epsilon or delta is out of range.
     """
     model, chosen = rehearsal.model, rehearsal.plan
     grid = LocalStepGrid(
@@ -236,9 +229,6 @@ def plan_of_grid(
         epsilon: privacy parameter.
         delta: for discrete Gaussian noise only.
         contributors: number of parties whose shares make up the noise; by default all.
-
-    Raises:
-        InvalidParameter: the scale, epsilon or delta is out of range.
     """
     if not 0 < scale < math.inf:
         raise InvalidParameter(f"the scale of a step is a positive number, not {scale}")
@@ -284,7 +274,6 @@ def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = N
         The classifier of scaled rows: float64 (d,) for two classes, (K, d) for more.
 
     Raises:
-        DataError: `total` has another length.
         InvalidParameter: `ballots` is not between 1 and the planned number of parties.
     """
     if len(total) != plan.dimension:

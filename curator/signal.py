@@ -1,25 +1,11 @@
-"""Estimates of how much of a release is signal, by post-processing.
-
-Only the noisy release, the public plan and the public rows are used; no votes, private rows or accuracies. The release
-is T = S + noise, where S is the exact statistic of the parties' data and the noise has a known law. Three numbers are
-estimated (docs/theory.md, "How much of a release is signal"):
+"""Estimates of how much of a release is signal, by post-processing (docs/theory.md, "How much of a release is signal").
 
 * `share` of ||T||^2 that is signal, max(0, 1 - E||noise||^2/||T||^2).
-* `agreement`: the expected share of the public rows to which the released classifier and that of S, which has no noise,
-  give the same class.
-* `usual`: the largest expected share, over the classes, of the public rows to which the classifier of S gives that
-  class. It is the expected agreement of the constant classifier that always gives that class.
+* `agreement`: the expected share of public rows to which the released classifier and that without noise give one class.
+* `usual`: the same of the constant classifier that gives the most frequent class.
 
-The expectations are over S given T. S is taken to be Gaussian with mean 0, with the energy ||T||^2 - E||noise||^2
-(itself known only up to the standard deviation of ||T||^2), spread over the coordinates as the caller says; the noise
-is taken to be Gaussian with its true variance. If the labels of the classifier without noise were the truth, the
-released classifier would have accuracy `agreement` and the constant classifier `usual`. A release
-is `useless` when agreement - usual < `REACH` (1 - usual), or when ||T||^2 is less than `EVIDENCE` standard deviations
-of ||noise||^2 above E||noise||^2. Both numbers were chosen on simulated tables; benchmarks/README.md has the error
-rates.
-
-**Limit.** Public rows and a noisy release do not show whether the classifier without noise is right, nor which class is
-the most frequent among the parties' rows: a release that is not called useless may still be worth nothing.
+A release is `useless` when agreement - usual < `REACH` (1 - usual), or when ||T||^2 is less than `EVIDENCE` standard
+deviations of ||noise||^2 above its mean.
 """
 
 from __future__ import annotations

@@ -1,42 +1,14 @@
-"""The statistic release: noise is added to a linear statistic of the votes, or of the parties' own rows.
+"""The statistic release: noise on a linear statistic of the votes, or of the parties' own rows (docs/theory.md).
 
-Everything computed from the noisy statistic is post-processing and costs no privacy. docs/theory.md, "The statistic
-release", has the derivation.
+T = (1/N) sum_i (alpha(x_i) - 1/K) (x) z_i of votes, or the mean of one vector of norm 1 of each party, from its own
+rows (`psephos.protocol.grids.own_data`), a classifier trained on them, or its votes (`vote_directions`). Coordinates
+z are whitened by the public rows; the class index is taken in K - 1 orthonormal contrasts; all is rounded to
+integers, whose sensitivity is certified. The classifier is W = T A' after damping what is mostly noise, which is
+post-processing.
 
-**Of votes**: T = (1/N) sum_i (alpha(x_i) - 1/K) (x) z_i. For the logistic and softmax losses the soft labels enter
-Hamm's weighted risk only through T, which is linear in the votes; the auxiliary features are public, so once T is
-private the fit is free: no 1/lambda in the noise, no solver tolerance in the proof, any kind of local classifier.
-**Of own data**: T = (1/M) sum_m S_m/||S_m|| with S_m = sum (e_y - 1/K) (x) z over party m's own rows
-(`psephos.protocol.grids.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
-few, and asks that what is learned be linear. **Whitened**: the same with S_m replaced by the coefficients of a
-classifier that the party trained in these coordinates. **Directions of votes**: the same with the public rows, labelled
-by the party's own classifier, in place of its own rows (`psephos.protocol.grids.vote_directions`). ||.|| is the
-L1 norm for discrete Laplace noise, whose scale is the L1 sensitivity, and the L2 norm for other noise.
-
-T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
-(uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
-by the shrinkage of Ledoit and Wolf (2004). Every direction then weighs about the same, and the noise is spread where
-the data is. A linear classifier without intercept decides the same for x and x/||x||, so the unit length costs nothing
-at prediction time. The class index is taken in K - 1 orthonormal contrasts, because the sum over classes is public. All
-of it is rounded to integers, and the certified sensitivity is that of those integers.
-
-The classifier is W = T A': in whitened coordinates the least-squares classifier, Fisher's discriminant, is T itself up
-to scale, and the minimisers of the logistic and softmax risks were measured to predict the same. Before that, the part
-of T that is mostly noise is damped (`SelfTraining`, `wiener_filter`).
-
-**Rules.** They depend on public quantities (X, M, K, epsilon, delta, mechanism) and on the release itself, only:
-
-* `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (2 r).  The first term is known exactly, with the sensitivity of
-  votes, for directions too (`_cost`). The second is the expected loss of label energy in the dropped coordinates:
-  labels carry at most 1 - 1/K, and their energy at the j-th principal coordinate is assumed to fall like 1/(2 j^2).
-  r is at least K/2 + 2 and at most N/10, ten rows for each coordinate. With the spherical
-  Laplace the norm of the noise grows with the dimension, so releasing few coordinates at small epsilon is the main
-  gain.
-* `mechanism_with_less_noise`: a pure epsilon guarantee is an (epsilon, delta) guarantee as well, and below some 13
-  entries the spherical Laplace has the smaller variance. Where a delta is accepted, the mechanism with the smaller sum
-  above is used.
-* `SelfTraining` on the public rows, for three classes or more and where one half of the release confirms what the other
-  half teaches; otherwise `wiener_filter`. Both are post-processing.
+* `rank` r minimises E||noise||^2 (r) + (1 - 1/K) / (2 r), label energy being assumed to fall like 1/(2 j^2); it is at
+  least K/2 + 2 and at most N/10.
+* `mechanism_with_less_noise`: below some 13 entries the pure spherical Laplace law has less energy than the Gaussian.
 """
 
 from __future__ import annotations
@@ -395,9 +367,6 @@ def choose_rank(  # the release's public terms
 
     Returns:
         r, a function of public quantities only.
-
-    Raises:
-        InvalidParameter: epsilon or delta is out of range.
     """
     costs = [_cost(r, classes, parties, epsilon, delta, mechanism) for r in range(1, most + 1)]
     return max(costs.index(min(costs)) + 1, min(classes // 2 + 2, most))
@@ -535,7 +504,6 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
 
     Raises:
         DataError: X is constant, or has fewer independent directions than `rank`.
-        InvalidParameter: an argument is out of range.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
     _check_terms(mechanism, source, classes, parties, joint)
@@ -688,9 +656,6 @@ def release_total(plan: StatisticPlan, total: list[int]) -> StatisticRelease:
     Args:
         plan: the plan; `for_ballots` where parties are absent.
         total: `plan.dimension` integers, in lattice units.
-
-    Raises:
-        DataError: `total` has another length.
     """
     _check_length(total, plan)
     return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "shares")
@@ -703,9 +668,6 @@ def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = 
         total: `plan.dimension` integers, in lattice units.
         plan: the plan; `for_ballots` where parties are absent.
         randomness: source of the noise.
-
-    Raises:
-        DataError: `total` has another length.
     """
     _check_length(total, plan)
     if plan.mechanism is not None:

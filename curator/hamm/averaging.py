@@ -56,10 +56,6 @@ def average_of(
         fixed_point: the encoding.
         features: d.
         classes: K.
-
-    Raises:
-        InvalidParameter: there is no party.
-        DataError: the number of entries is wrong, or no M vectors of the ball have this sum.
     """
     if parties < 1:
         raise InvalidParameter(f"an average needs at least one party, not {parties}")

@@ -281,8 +281,6 @@ def minimise(
     Raises:
         DataError: the features or targets cannot be used.
         NormError: a row of the features has norm above 1.
-        InvalidParameter: lambda or the tolerance is out of range, in particular a tolerance under `smallest_tolerance`,
-            which depends on public numbers only.
         ConvergenceError: never, by the proof below; it would show a defect of this library.
 
     Proof of convergence. Each step goes from w to w - t s, where s solves H s = g (exactly, or as a conjugate

@@ -61,9 +61,6 @@ def alpha(counts: ArrayLike) -> NDArray[np.float64]:
 
     Returns:
         float64 of shape (N, K); each entry is the correctly rounded quotient count / M.
-
-    Raises:
-        DataError: as `check_counts`.
     """
     table = check_counts(counts)
     fractions: NDArray[np.float64] = table / float(table[0].sum())
@@ -81,9 +78,6 @@ def majority(counts: ArrayLike) -> NDArray[np.int64]:
 
     Returns:
         int64 of shape (N,), values in [0, K).
-
-    Raises:
-        DataError: as `check_counts`.
     """
     table = check_counts(counts)
     if table.shape[1] == 2:

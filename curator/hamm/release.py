@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.erm import NORM_SLACK
-from psephos.curator.hamm.sensitivity import Sensitivity, with_lattice
+from psephos.curator.hamm.sensitivity import Labels, Sensitivity, with_lattice
 from psephos.curator.losses import Loss, Softmax
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
@@ -34,7 +34,6 @@ from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplac
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 Array = NDArray[np.float64]
-Labels = Literal["majority", "soft"]
 OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
@@ -115,31 +114,16 @@ def erm_bound(
         A function that raises InvalidParameter for a number out of range.
 
     Raises:
-        InvalidParameter: an unknown name.
         DataError: the features are not a finite matrix.
     """
     if labels not in ("majority", "soft"):
         raise InvalidParameter(f"unknown labels {labels!r}; choose 'majority' or 'soft'")
     table = np.asarray(features, dtype=np.float64)
-    samples = len(table)
-    several, soft = isinstance(loss, Softmax), labels == "soft"
-    kind: Literal["logistic", "lipschitz"] = "logistic" if loss.name == "logistic" else "lipschitz"
-    if protect_auxiliary:
-        if several and soft:
-            return lambda lam: bounds.multiclass_soft_private_auxiliary(lam, parties, samples, classes)
-        if several:
-            return lambda lam: bounds.multiclass_majority_private_auxiliary(lam, samples, classes)
-        if soft:
-            return lambda lam: bounds.binary_soft_private_auxiliary(lam, parties, samples, kind)
-        return lambda lam: bounds.binary_majority_private_auxiliary(lam, samples, kind)
-    rho = bounds.rho(table)
-    if several and soft:
-        return lambda lam: bounds.multiclass_soft(lam, parties, classes, rho)
-    if several:
-        return lambda lam: bounds.multiclass_majority(lam, classes, rho)
-    if soft:
-        return lambda lam: bounds.binary_soft(lam, parties, rho, kind)
-    return lambda lam: bounds.binary_majority(lam, rho, kind)
+    kind: bounds.Loss = (
+        "softmax" if isinstance(loss, Softmax) else "logistic" if loss.name == "logistic" else "lipschitz"
+    )
+    known: dict[str, Any] = {"samples": len(table)} if protect_auxiliary else {"rho": bounds.rho(table)}
+    return lambda lam: bounds.risk_minimiser(labels, kind, lam, parties=parties, classes=classes, **known)
 
 
 def erm_sensitivity(labels: Labels, loss: Loss, lam: float, **agreed: Any) -> Sensitivity:
@@ -170,10 +154,6 @@ def mechanism_for(
 
     Returns:
         The mechanism, and the sensitivity it covers.
-
-    Raises:
-        InvalidParameter: epsilon outside (0, 64], an unknown noise, a sensitivity that is not L2, or a sensitivity too
-            small for the norm at double precision.
     """
     if noise not in ("spherical-laplace", "gaussian"):
         raise InvalidParameter(f"unknown output noise {noise!r}; choose 'spherical-laplace' or 'gaussian'")
@@ -220,9 +200,6 @@ def perturb(
         noise: as in `mechanism_for`.
         delta: for Gaussian noise.
         randomness: source of the noise.
-
-    Raises:
-        InvalidParameter: as `mechanism_for`, before any noise is drawn.
     """
     shape = classifier.w.shape
     mechanism, total = mechanism_for(

@@ -1,25 +1,9 @@
 """Rules for the method and its parameters, from public quantities only (X, M, K, epsilon, learners).
 
-A parameter tuned on private accuracy would be a release of its own, so these rules use no private data.
-
-* **Ridge of vote and soft** (`RidgeRule.choose`). The lambda of a grid at which the noisy scores of the public rows
-  are expected to correlate most with the labels, for labels of a plausible size and shape. A larger lambda turns the
-  minimiser towards the class means; with a smaller one the noise outgrows it. lambda never rises with epsilon
-  (docs/theory.md, "The ridge of vote and soft"). Without noise it is Hamm's 1e-4.
-* **Method** (`choose_method`). For linear learners, the rehearsed step where public rows have labels: on ordinary
-  tables it has the highest mean accuracy and the smallest worst loss of all methods (benchmarks/README.md). Without
-  labels the whitened average where parties are few, because each then has enough rows for a classifier of its own, and
-  otherwise the own-data statistic, because rows carry more information than votes. Directions of votes for every other
-  kind of classifier, which only votes can represent: they need less noise than a statistic of counted votes, and nobody
-  counts them.
-* **Advice** (`suggest_method`). Another method suits better where public rows have labels, where the chosen one's noise
-  is expected to exceed 0.3 of the signal, or where linear classifiers could be summed without opening counts of
-  votes. For two classes without labelled public rows it is clipped averaging, where its noise is expected to be no
-  longer than the ball: classifiers that parties trained keep the classes' shares, which linear statistics lose
-  (benchmarks/README.md).
-* **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters for its predictions, and once
-  the parameters of every party are projected on the ball, the ratio of noise to average no longer depends on its radius
-  C. C = R(lambda)/10 is small enough for that, with the parties' lambda at Hamm's 1e-4.
+* `RidgeRule.choose`: the lambda of vote and soft at which noisy scores are expected to correlate most with labels of a
+  plausible size and shape; it never rises with epsilon (docs/theory.md, "The ridge of vote and soft").
+* `choose_method` and `suggest_method`: docs/which-method.md, benchmarks/README.md.
+* `averaging_radius`: C = R(lambda)/10; once parameters are projected on the ball, its radius hardly matters.
 """
 
 from __future__ import annotations
@@ -125,9 +109,6 @@ class RidgeRule:
             bound: L2 sensitivity as a function of lambda.
             epsilon: privacy parameter; None for no noise.
             noise: the noise. delta: for Gaussian noise.
-
-        Raises:
-            InvalidParameter: as `bound` and `psephos.curator.hamm.release.mechanism_for`.
         """
         if epsilon is None:
             return HAMM_LAMBDA
@@ -154,11 +135,7 @@ class RidgeRule:
 
 
 def averaging_radius(lam: float, classes: int) -> float:
-    """Return the radius C of clipped averaging, R(lambda)/10.
-
-    Raises:
-        InvalidParameter: lambda or K is out of range.
-    """
+    """Return the radius C of clipped averaging, R(lambda)/10."""
     return radius(lam, classes) / 10
 
 
@@ -195,9 +172,6 @@ def average_noise_share(features: int, classes: int, parties: int, epsilon: floa
         features: d, with the constant of the scaling. classes: K.
         parties: M.
         epsilon: privacy parameter.
-
-    Raises:
-        InvalidParameter: a number is not positive.
     """
     if min(features, classes, parties, epsilon) <= 0:
         raise InvalidParameter("the numbers of features, classes and parties and epsilon must be positive")

@@ -1,19 +1,7 @@
-"""Certified upper bounds of the sensitivity of each release, one function per row of the table in docs/design.md,
-section 4.
+"""Certified upper bounds of the sensitivity of Hamm's releases (docs/design.md, section 4; proofs in docs/theory.md).
 
-The linear statistics have their bound in `psephos.curator.statistic.grid_sensitivity`, on the integers that are
-released.
-
-Notation: M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked.
-Unless stated otherwise two neighbouring inputs differ in everything **one party** holds; M is fixed and the auxiliary
-features are public. All bounds follow from two facts (proofs in docs/theory.md):
-
-* the minimisers of two lambda-strongly convex risks are within max_w ||gradient of the difference|| / lambda of each
-  other (Chaudhuri et al. 2011, corollary 7; Hamm 2016, equation (26));
-* for coefficient rows c_i with ||c_i|| <= c the matrix (1/N) sum_i c_i (x) x_i has norm at most c * rho, where
-  rho = ||X||_op / sqrt(N) <= 1.
-
-The bounds as printed in the paper are the functions `hamm_*`, for comparison. All values are rounded up.
+M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked. Unless
+stated otherwise neighbouring inputs differ in everything one party holds. All values are rounded up.
 """
 
 from __future__ import annotations
@@ -29,7 +17,8 @@ from scipy.special import lambertw
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import DataError
 
-Loss = Literal["logistic", "lipschitz"]
+Labels = Literal["majority", "soft"]
+Loss = Literal["logistic", "softmax", "lipschitz"]
 """`logistic` satisfies l'(t) + l'(-t) = -1; `lipschitz` is any convex loss with |l'| <= 1, such as the Huber hinge."""
 
 
@@ -108,9 +97,6 @@ def operator_norm(x: NDArray[np.float64]) -> float:
 
     Args:
         x: float64 (N, d).
-
-    Raises:
-        DataError: as `largest_row_norm`.
     """
     x = _features(x)
     if x.shape[0] < x.shape[1]:
@@ -142,9 +128,6 @@ def rho(x: NDArray[np.float64]) -> float:
 
     Args:
         x: float64 (N, d).
-
-    Raises:
-        DataError: as `largest_row_norm`.
     """
     x = _features(x)
     return min(operator_norm(x) / math.sqrt(len(x)) * (1 + 2.0**-50), largest_row_norm(x))
@@ -159,9 +142,6 @@ def radius(lam: float, classes: int = 2) -> float:
     Args:
         lam: lambda.
         classes: K; 2 covers the logistic loss with one weight vector and the softmax with two.
-
-    Raises:
-        InvalidParameter: lambda or K is out of range.
 
     Examples:
         >>> round(radius(0.01), 3)
@@ -179,128 +159,76 @@ def _over_lambda(numerator: float, lam: float, parties: int = 1) -> float:
     return numerator / (check_count(parties, "the number of parties") * check_positive(lam, "lambda"))
 
 
-def binary_majority(lam: float, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
-    """Algorithm 1, labels +-1: min(rho/lambda, 2 R) for the logistic loss, 2 rho/lambda for a 1-Lipschitz one.
+def risk_minimiser(
+    labels: Labels,
+    loss: Loss,
+    lam: float,
+    *,
+    parties: int,
+    classes: int,
+    rho: float = 1.0,
+    samples: int | None = None,
+) -> Sensitivity:
+    """Bound the L2 distance of the exact minimisers of two neighbouring inputs: Hamm's Algorithms 1 and 2.
 
-    One party can flip all labels, and where a label flips the gradient changes by (l'(t) + l'(-t)) x (Hamm, equation
-    27).
+    Where a label changes, the gradient changes by at most 1 (logistic: l'(t) + l'(-t) = -1, Hamm (27) and (30)), 2 (a
+    1-Lipschitz loss) or sqrt(2) (softmax, (52) and (59)), times rho/lambda; soft labels change by 1/M. No logistic or
+    softmax minimiser is longer than R. Where one auxiliary sample is private too (Hamm 4.5, corrected) N - 1 samples
+    keep their features and contribute as before; the sample that changes adds at most twice a party's change.
 
-    Raises:
-        InvalidParameter: lambda or rho is not positive and finite.
-    """
-    reach = _over_lambda(check_positive(rho, "rho"), lam)
-    if loss == "logistic":
-        return Sensitivity(_up(min(reach, 2 * radius(lam))), source="min(rho/lambda, 2 R); Hamm (27)")
-    return Sensitivity(_up(2 * reach), source="2 rho/lambda; Hamm Theorem 1")
-
-
-def binary_soft(lam: float, parties: int, rho: float = 1.0, loss: Loss = "logistic") -> Sensitivity:
-    """Algorithm 2, binary: rho/(M lambda) for the logistic loss, 2 rho/(M lambda) for a 1-Lipschitz one.
-
-    alpha_i changes by at most 1/M, and the gradient by (alpha_i - alpha_i') (l'(t) + l'(-t)) x_i (Hamm, equation 30).
-
-    Raises:
-        InvalidParameter: lambda, M or rho is out of range.
-    """
-    reach = _over_lambda(check_positive(rho, "rho"), lam, parties)
-    if loss == "logistic":
-        source = "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1"
-        return Sensitivity(_up(min(reach, 2 * radius(lam))), source=source)
-    return Sensitivity(_up(2 * reach), source="2 rho/(M lambda); Hamm Theorem 3")
-
-
-def multiclass_majority(lam: float, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Algorithm 1, softmax: min(sqrt(2) rho/lambda, 2 R); one-hot labels differ by sqrt(2) (Hamm, equation 52).
+    Args:
+        labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
+        loss: what is known of the loss.
+        lam: lambda.
+        parties: M.
+        classes: K.
+        rho: of the public features (`rho`); not with `samples`, since it is a function of them.
+        samples: N, where neighbouring inputs also differ in one auxiliary sample.
 
     Raises:
-        InvalidParameter: lambda, K or rho is out of range.
-    """
-    reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam)
-    return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/lambda, 2 R); Hamm B.2")
-
-
-def multiclass_soft(lam: float, parties: int, classes: int, rho: float = 1.0) -> Sensitivity:
-    """Algorithm 2, softmax: min(sqrt(2) rho/(M lambda), 2 R); two entries of alpha_i change by 1/M (Hamm, equation 59).
-
-    Raises:
-        InvalidParameter: lambda, M, K or rho is out of range.
+        InvalidParameter: a number is out of range.
 
     Examples:
-        >>> sensitivity = multiclass_soft(lam=1e-3, parties=1000, classes=6)
+        >>> sensitivity = risk_minimiser("soft", "softmax", 1e-3, parties=1000, classes=6)
         >>> round(sensitivity.value, 4), sensitivity.norm, sensitivity.unit
         (1.4142, 'l2', 'party')
     """
-    reach = _over_lambda(math.sqrt(2) * check_positive(rho, "rho"), lam, parties)
-    return Sensitivity(_up(min(reach, 2 * radius(lam, classes))), source="min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3")
+    soft, bounded = labels == "soft", loss != "lipschitz"
+    step = {"logistic": 1.0, "lipschitz": 2.0, "softmax": math.sqrt(2)}[loss] * check_positive(rho, "rho")
+    value = _over_lambda(step, lam, parties if soft else 1)
+    if samples is not None:
+        kept = check_count(samples, "the number of auxiliary samples") - 1
+        if bounded:
+            value *= (kept + 2 * (parties if soft else 1)) / samples
+        else:
+            value *= (kept + parties) / samples if soft else 1.0
+    if bounded:
+        value = min(value, 2 * radius(lam, classes))
+    unit = "party" if samples is None else "party and one auxiliary sample"
+    return Sensitivity(_up(value), unit=unit, source=_SOURCES[labels, loss, samples is not None])
+
+
+_SOURCES: dict[tuple[Labels, Loss, bool], str] = {
+    ("majority", "logistic", False): "min(rho/lambda, 2 R); Hamm (27)",
+    ("majority", "lipschitz", False): "2 rho/lambda; Hamm Theorem 1",
+    ("majority", "softmax", False): "min(sqrt(2) rho/lambda, 2 R); Hamm B.2",
+    ("soft", "logistic", False): "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1",
+    ("soft", "lipschitz", False): "2 rho/(M lambda); Hamm Theorem 3",
+    ("soft", "softmax", False): "min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3",
+    ("majority", "logistic", True): "min((N + 1)/(N lambda), 2 R)",
+    ("majority", "lipschitz", True): "2/lambda; Hamm 4.5",
+    ("majority", "softmax", True): "min(sqrt(2) (N + 1)/(N lambda), 2 R)",
+    ("soft", "logistic", True): "(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
+    ("soft", "lipschitz", True): "2 (N + M - 1)/(N M lambda); Hamm 4.5",
+    ("soft", "softmax", True): "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
+}
+"""Where a bound comes from: by labels, loss, and whether one auxiliary sample is private too."""
 
 
 def average(projection_radius: float, parties: int) -> Sensitivity:
-    """Mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M.
-
-    Raises:
-        InvalidParameter: the radius or M is out of range.
-    """
+    """Mean of M parameter vectors, each projected on the ball of public radius C: 2 C/M."""
     diameter = 2 * check_positive(projection_radius, "the projection radius")
     return Sensitivity(_up(diameter / check_count(parties, "the number of parties")), source="2 C/M")
-
-
-# -- a party and one auxiliary sample (Hamm 4.5, corrected): the features are private too, so rho must not be used
-
-
-_BOTH = "party and one auxiliary sample"
-
-
-def binary_soft_private_auxiliary(lam: float, parties: int, samples: int, loss: Loss = "logistic") -> Sensitivity:
-    """2/(M lambda) (N + M - 1)/N for a 1-Lipschitz loss, 1/(M lambda) (N + 2M - 1)/N for the logistic one.
-
-    N - 1 samples keep their features and contribute as before; the sample that changes adds at most 2 to the sum.
-
-    Raises:
-        InvalidParameter: lambda, M or N is out of range.
-    """
-    samples = check_count(samples, "the number of auxiliary samples")
-    reach = _over_lambda(1, lam, parties) / samples
-    if loss == "logistic":
-        value = min((samples + 2 * parties - 1) * reach, 2 * radius(lam))
-        return Sensitivity(_up(value), unit=_BOTH, source="(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected")
-    value = 2 * (samples + parties - 1) * reach
-    return Sensitivity(_up(value), unit=_BOTH, source="2 (N + M - 1)/(N M lambda); Hamm 4.5")
-
-
-def binary_majority_private_auxiliary(lam: float, samples: int, loss: Loss = "logistic") -> Sensitivity:
-    """min((N + 1)/(N lambda), 2 R) for the logistic loss; 2/lambda, unchanged, for a 1-Lipschitz one.
-
-    Raises:
-        InvalidParameter: lambda or N is out of range.
-    """
-    samples = check_count(samples, "the number of auxiliary samples")
-    if loss == "logistic":
-        value = min(_over_lambda((samples + 1) / samples, lam), 2 * radius(lam))
-        return Sensitivity(_up(value), unit=_BOTH, source="min((N + 1)/(N lambda), 2 R)")
-    return Sensitivity(_up(_over_lambda(2, lam)), unit=_BOTH, source="2/lambda; Hamm 4.5")
-
-
-def multiclass_soft_private_auxiliary(lam: float, parties: int, samples: int, classes: int) -> Sensitivity:
-    """sqrt(2)/(M lambda) (N + 2M - 1)/N: the sample that changes adds at most 2 sqrt(2) to the sum.
-
-    Raises:
-        InvalidParameter: lambda, M, N or K is out of range.
-    """
-    samples = check_count(samples, "the number of auxiliary samples")
-    value = (samples + 2 * parties - 1) / samples * _over_lambda(math.sqrt(2), lam, parties)
-    source = "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"
-    return Sensitivity(_up(min(value, 2 * radius(lam, classes))), unit=_BOTH, source=source)
-
-
-def multiclass_majority_private_auxiliary(lam: float, samples: int, classes: int) -> Sensitivity:
-    """Algorithm 1, softmax: min(sqrt(2) (N + 1)/(N lambda), 2 R).
-
-    Raises:
-        InvalidParameter: lambda, N or K is out of range.
-    """
-    samples = check_count(samples, "the number of auxiliary samples")
-    value = min(_over_lambda(math.sqrt(2) * (samples + 1) / samples, lam), 2 * radius(lam, classes))
-    return Sensitivity(_up(value), unit=_BOTH, source="min(sqrt(2) (N + 1)/(N lambda), 2 R)")
 
 
 # -- rounding to the lattice
@@ -310,9 +238,6 @@ def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sens
     """Add the effect of rounding to a lattice of pitch g: g sqrt(D) in L2, g D in L1.
 
     Rounding moves each of the two neighbouring vectors by at most g/2 per coordinate.
-
-    Raises:
-        InvalidParameter: the pitch is not positive and finite.
     """
     factor = math.sqrt(dimension) if sensitivity.norm == "l2" else float(dimension)
     value = sensitivity.value + check_positive(pitch, "the pitch") * factor
@@ -321,48 +246,18 @@ def with_lattice(sensitivity: Sensitivity, pitch: float, dimension: int) -> Sens
 
 # -- bounds as printed in the paper
 
-
-def hamm_theorem_1(lam: float) -> Sensitivity:
-    """Hamm, Theorem 1 (equation 28), majority labels: 2/lambda. Raises InvalidParameter for a lambda out of range."""
-    return Sensitivity(_up(_over_lambda(2, lam)), source="Hamm Theorem 1: 2/lambda")
-
-
-def hamm_theorem_3(lam: float, parties: int) -> Sensitivity:
-    """Hamm, Theorem 3, soft labels: 2/(M lambda). Raises InvalidParameter for a lambda or M out of range."""
-    return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm Theorem 3: 2/(M lambda)")
-
-
-def hamm_b2(lam: float) -> Sensitivity:
-    """Hamm B.2 (equation 53), multiclass majority: sqrt(2)/lambda.
-
-    Raises:
-        InvalidParameter: lambda is out of range.
-    """
-    return Sensitivity(_up(_over_lambda(math.sqrt(2), lam)), source="Hamm B.2: sqrt(2)/lambda")
+_PRINTED = {
+    ("vote", False): (2.0, "Hamm Theorem 1: 2/lambda"),
+    ("soft", False): (2.0, "Hamm Theorem 3: 2/(M lambda)"),
+    ("avg", False): (2.0, "Hamm B.4, binary: 2/(M lambda)"),
+    ("vote", True): (math.sqrt(2), "Hamm B.2: sqrt(2)/lambda"),
+    ("soft", True): (math.sqrt(2), "Hamm B.3: sqrt(2)/(M lambda)"),
+    ("avg", True): (2 * math.sqrt(2), "Hamm B.4: 2 sqrt(2)/(M lambda)"),
+}
+"""Numerators over lambda, of vote, or M lambda, by method and whether there are more than two classes."""
 
 
-def hamm_b3(lam: float, parties: int) -> Sensitivity:
-    """Hamm B.3 (equation 60), multiclass soft: sqrt(2)/(M lambda).
-
-    Raises:
-        InvalidParameter: lambda or M is out of range.
-    """
-    return Sensitivity(_up(_over_lambda(math.sqrt(2), lam, parties)), source="Hamm B.3: sqrt(2)/(M lambda)")
-
-
-def hamm_b4(lam: float, parties: int) -> Sensitivity:
-    """Hamm B.4, average of softmax parameters: 2 sqrt(2)/(M lambda).
-
-    Raises:
-        InvalidParameter: lambda or M is out of range.
-    """
-    return Sensitivity(_up(_over_lambda(2 * math.sqrt(2), lam, parties)), source="Hamm B.4: 2 sqrt(2)/(M lambda)")
-
-
-def hamm_b4_binary(lam: float, parties: int) -> Sensitivity:
-    """Hamm B.4's argument with the binary constant 2/lambda of one classifier: 2/(M lambda).
-
-    Raises:
-        InvalidParameter: lambda or M is out of range.
-    """
-    return Sensitivity(_up(_over_lambda(2, lam, parties)), source="Hamm B.4, binary: 2/(M lambda)")
+def printed(method: str, lam: float, *, parties: int, classes: int) -> Sensitivity:
+    """Return the constant that Hamm 2016 prints for vote, soft or avg."""
+    numerator, source = _PRINTED[method, classes > 2]
+    return Sensitivity(_up(_over_lambda(numerator, lam, 1 if method == "vote" else parties)), source=source)

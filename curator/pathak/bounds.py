@@ -41,9 +41,6 @@ def printed_epsilon(*, epsilon: float, features: int, parties: int) -> float:
         epsilon: parameter of the noise's scale.
         features: d.
         parties: K.
-
-    Raises:
-        InvalidParameter: a number is not positive and finite.
     """
     _check(epsilon=epsilon, features=features, parties=parties)
     return math.sqrt(features) * epsilon / (2 * parties)
@@ -96,11 +93,7 @@ def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
 
 
 def theorem_4_2(*, parties: int, smallest: int, lam: float) -> float:
-    """Return the claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`.
-
-    Raises:
-        InvalidParameter: a number is not positive and finite.
-    """
+    """Return the claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`."""
     _check(parties=parties, smallest=smallest, lam=lam)
     return (parties - 1) / (smallest * lam)
 
@@ -109,10 +102,6 @@ def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsil
     """Return the claimed bound of J(w_s) - J(w*), with probability 1 - delta. It depends on Theorem 4.2.
 
     An infinite epsilon gives equation (3).
-
-    Raises:
-        InvalidParameter: epsilon is not positive, delta is outside (0, 1), or another number is not positive and
-            finite.
     """
     _check(parties=parties, smallest=smallest, lam=lam, features=features)
     if not epsilon > 0 or not 0 < delta < 1:

@@ -45,9 +45,6 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
         lam: lambda.
         records: N.
         smoothness: c.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
     """
     epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
     n = check_count(records, "the number of records")
@@ -73,9 +70,6 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
         epsilon: computeSlack's epsilon~.
         delta: privacy parameter.
         sensitivity: S, the largest ||b - b'||: 2 in the paper (2 L).
-
-    Raises:
-        InvalidParameter: epsilon or delta is out of range, or no finite sigma exists.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
     q = float(chdtri(dimension, delta))
@@ -90,9 +84,6 @@ def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
 
     NOT PRIVATE, for comparison only: the printed condition lacks a power of sigma. At d = 10, epsilon = 0.1 and
     delta = 0.05 it gives 0.23 instead of 85.8.
-
-    Raises:
-        InvalidParameter: as `sigma_from_density_ratio`.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
     return 2 / (epsilon + 2 * math.sqrt(float(chdtri(dimension, delta))))
@@ -115,9 +106,6 @@ def footnote_four(
 
     Returns:
         The sigmas, one per party, and the ridge.
-
-    Raises:
-        InvalidParameter: as `compute_slack` and `sigma_from_density_ratio`.
     """
     slacks = [compute_slack(epsilon, lam, size, smoothness) for size in sizes]
     sigmas = tuple(sigma_from_density_ratio(dimension, slack.epsilon, delta) for slack in slacks)
@@ -137,9 +125,6 @@ def pure_composition(epsilon: float, steps: int, delta: float) -> float:
 
     Tails are summed from the far end, at 256 bits. The mass beyond the first term is bounded by Hoeffding's inequality
     and counted as if it all violated epsilon.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
     """
     epsilon, delta = check_positive(epsilon, "epsilon"), check_delta(delta)
     steps = check_count(steps, "the number of steps")

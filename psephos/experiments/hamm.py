@@ -38,8 +38,8 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.methods import (
     ReleaseRequest,
@@ -461,16 +461,6 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     }
 
 
-def _printed_bound(name: str, parties: int, classes: int) -> bounds.Sensitivity:
-    """Return the paper's sensitivity bound: Theorems 1 and 3 and B.4 for two classes, B.2, B.3 and B.4 for more."""
-    lam = HAMM_LAMBDA
-    if name == "vote":
-        return bounds.hamm_theorem_1(lam) if classes == 2 else bounds.hamm_b2(lam)
-    if name == "soft":
-        return bounds.hamm_theorem_3(lam, parties) if classes == 2 else bounds.hamm_b3(lam, parties)
-    return bounds.hamm_b4_binary(lam, parties) if classes == 2 else bounds.hamm_b4(lam, parties)
-
-
 def _releases(options: HammOptions, samplers_at: Callable[[float], dict[str, Sampler]]) -> Iterator[tuple[str, Array]]:
     """Draw all releases of a trial.
 
@@ -492,7 +482,7 @@ def _printed_releases(
     """Yield name and weights of each release with the paper's bounds, for both distributions of the noise's norm."""
     # One sweep for each method: the methods share the generator, and recorded results drew the noise in this order.
     for name in PRINTED:
-        bound = _printed_bound(name, parties, classes).value
+        bound = bounds.printed(name, HAMM_LAMBDA, parties=parties, classes=classes).value
         yield from _releases(options, partial(_printed_samplers, name, printed[name], bound, generator))
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.release import Labels
+from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.methods import Method, ReleaseRequest, erm_method, pate_method, statistic_method

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
-from psephos.curator.hamm.release import Labels, OutputNoise, erm_bound
+from psephos.curator.hamm.release import OutputNoise, erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
+from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.losses import loss_named
 from psephos.curator.record import ROWS_PER_PARTY, UNITS, plan_records
 from psephos.curator.rehearsed import REHEARSED_ROWS

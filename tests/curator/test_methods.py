@@ -25,6 +25,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from tests.curator.hamm import row_bounds
 
 PARTIES = 30
 RUN: dict[str, Any] = {
@@ -81,10 +82,10 @@ def test_releases_of_hamms_algorithms(labels: Any, classes: int) -> None:
     assert np.linalg.norm(release - w) > 0
     assert made.chosen["lam"] == 0.05
     bound = {
-        ("majority", 2): lambda: sensitivity.binary_majority(0.05, sensitivity.rho(X)),
-        ("soft", 2): lambda: sensitivity.binary_soft(0.05, PARTIES, sensitivity.rho(X)),
-        ("majority", 3): lambda: sensitivity.multiclass_majority(0.05, 3, sensitivity.rho(X)),
-        ("soft", 3): lambda: sensitivity.multiclass_soft(0.05, PARTIES, 3, sensitivity.rho(X)),
+        ("majority", 2): lambda: row_bounds.binary_majority(0.05, sensitivity.rho(X)),
+        ("soft", 2): lambda: row_bounds.binary_soft(0.05, PARTIES, sensitivity.rho(X)),
+        ("majority", 3): lambda: row_bounds.multiclass_majority(0.05, 3, sensitivity.rho(X)),
+        ("soft", 3): lambda: row_bounds.multiclass_soft(0.05, PARTIES, 3, sensitivity.rho(X)),
     }[labels, classes]()
     assert made.sensitivity.value == pytest.approx(bound.value, rel=1e-2)
     assert made.sensitivity.value >= bound.value

@@ -33,6 +33,7 @@ from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.accounting import event_of
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from psephos.protocol.randomness import SimulationRandomness
+from tests.curator.hamm import row_bounds
 from tests.statistical import FALSE_ALARM
 
 DRAWS = 4800
@@ -204,24 +205,26 @@ def test_the_bound_is_that_of_the_table() -> None:
     x /= np.linalg.norm(x, axis=1).max()
     rho = table.rho(x)
     kw = {"parties": 100, "features": x}
-    assert erm_sensitivity("soft", Logistic(), 0.1, classes=2, **kw) == table.binary_soft(0.1, 100, rho)
-    assert erm_sensitivity("soft", Huber(), 0.1, classes=2, **kw) == table.binary_soft(0.1, 100, rho, "lipschitz")
-    assert erm_sensitivity("majority", Logistic(), 0.1, classes=2, **kw) == table.binary_majority(0.1, rho)
-    assert erm_sensitivity("majority", Huber(), 0.1, classes=2, **kw) == table.binary_majority(0.1, rho, "lipschitz")
-    assert erm_sensitivity("soft", Softmax(), 0.1, classes=3, **kw) == table.multiclass_soft(0.1, 100, 3, rho)
-    assert erm_sensitivity("majority", Softmax(), 0.1, classes=3, **kw) == table.multiclass_majority(0.1, 3, rho)
+    assert erm_sensitivity("soft", Logistic(), 0.1, classes=2, **kw) == row_bounds.binary_soft(0.1, 100, rho)
+    assert erm_sensitivity("soft", Huber(), 0.1, classes=2, **kw) == row_bounds.binary_soft(0.1, 100, rho, "lipschitz")
+    assert erm_sensitivity("majority", Logistic(), 0.1, classes=2, **kw) == row_bounds.binary_majority(0.1, rho)
+    assert erm_sensitivity("majority", Huber(), 0.1, classes=2, **kw) == row_bounds.binary_majority(
+        0.1, rho, "lipschitz"
+    )
+    assert erm_sensitivity("soft", Softmax(), 0.1, classes=3, **kw) == row_bounds.multiclass_soft(0.1, 100, 3, rho)
+    assert erm_sensitivity("majority", Softmax(), 0.1, classes=3, **kw) == row_bounds.multiclass_majority(0.1, 3, rho)
 
 
 def test_protecting_one_auxiliary_sample() -> None:
     x = np.random.default_rng(0).normal(size=(50, 4)) / 10
     kw = {"parties": 100, "features": x, "protect_auxiliary": True}
     rows = {
-        ("majority", "logistic"): table.binary_majority_private_auxiliary(0.1, 50),
-        ("majority", "huber"): table.binary_majority_private_auxiliary(0.1, 50, "lipschitz"),
-        ("majority", "softmax"): table.multiclass_majority_private_auxiliary(0.1, 50, 3),
-        ("soft", "logistic"): table.binary_soft_private_auxiliary(0.1, 100, 50),
-        ("soft", "huber"): table.binary_soft_private_auxiliary(0.1, 100, 50, "lipschitz"),
-        ("soft", "softmax"): table.multiclass_soft_private_auxiliary(0.1, 100, 50, 3),
+        ("majority", "logistic"): row_bounds.binary_majority_private_auxiliary(0.1, 50),
+        ("majority", "huber"): row_bounds.binary_majority_private_auxiliary(0.1, 50, "lipschitz"),
+        ("majority", "softmax"): row_bounds.multiclass_majority_private_auxiliary(0.1, 50, 3),
+        ("soft", "logistic"): row_bounds.binary_soft_private_auxiliary(0.1, 100, 50),
+        ("soft", "huber"): row_bounds.binary_soft_private_auxiliary(0.1, 100, 50, "lipschitz"),
+        ("soft", "softmax"): row_bounds.multiclass_soft_private_auxiliary(0.1, 100, 50, 3),
     }
     for labels in ("majority", "soft"):
         for loss, classes in ((Logistic(), 2), (Huber(), 2), (Softmax(), 3)):
@@ -282,9 +285,9 @@ def test_the_factor_of_hamm_4_5_is_too_small_for_the_softmax_loss() -> None:
     minimisers = [minimise([[sign]], targets, 100.0, Softmax()).w for sign in (1.0, -1.0)]
     moved = float(np.linalg.norm(minimisers[0] - minimisers[1]))
     for parties in (1, 10):
-        paper = table.hamm_b3(100.0, parties).value * parties  # (N + M - 1)/N
+        paper = table.printed("soft", 100.0, parties=parties, classes=10).value * parties  # (N + M - 1)/N
         assert moved > 1.3 * paper
-        assert moved <= table.multiclass_soft_private_auxiliary(100.0, parties, 1, 10).value
+        assert moved <= row_bounds.multiclass_soft_private_auxiliary(100.0, parties, 1, 10).value
 
 
 # -- what the noise must cover, to the last bits

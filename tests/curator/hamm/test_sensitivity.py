@@ -14,6 +14,7 @@ from scipy.special import lambertw
 
 from psephos.curator.hamm import sensitivity as s
 from psephos.protocol.errors import DataError, InvalidParameter
+from tests.curator.hamm import row_bounds
 
 SLACK = 1 + 1e-8  # of the solver below
 
@@ -94,13 +95,17 @@ def test_random_search_never_beats_the_erm_bounds(lam, classes):
                 one, two = (np.eye(classes)[c.argmax(axis=1)] for c in (first, second))
             if classes == 2:
                 moved = logistic_minimiser(X, one[:, 1], lam) - logistic_minimiser(X, two[:, 1], lam)
-                bound = s.binary_soft(lam, parties, rho) if kind == "soft" else s.binary_majority(lam, rho)
+                bound = (
+                    row_bounds.binary_soft(lam, parties, rho)
+                    if kind == "soft"
+                    else row_bounds.binary_majority(lam, rho)
+                )
             else:
                 moved = softmax_minimiser(X, one, lam) - softmax_minimiser(X, two, lam)
                 bound = (
-                    s.multiclass_soft(lam, parties, classes, rho)
+                    row_bounds.multiclass_soft(lam, parties, classes, rho)
                     if kind == "soft"
-                    else s.multiclass_majority(lam, classes, rho)
+                    else row_bounds.multiclass_majority(lam, classes, rho)
                 )
             best[kind] = max(best[kind], float(np.linalg.norm(moved)) / bound.value)
     assert max(best.values()) <= SLACK
@@ -115,20 +120,20 @@ def test_large_lambda_reaches_the_bounds():
     up = (X[:, 0] > 0).astype(float)
     lam, parties = 100.0, 4
     moved = logistic_minimiser(X, up, lam) - logistic_minimiser(X, 1 - up, lam)
-    assert 0.99 < np.linalg.norm(moved) / s.binary_majority(lam, s.rho(X)).value <= SLACK
+    assert 0.99 < np.linalg.norm(moved) / row_bounds.binary_majority(lam, s.rho(X)).value <= SLACK
     base = np.full(len(X), 0.5)
     step = (up - 0.5) / parties
     moved = logistic_minimiser(X, base + step, lam) - logistic_minimiser(X, base - step, lam)
-    assert 0.99 < np.linalg.norm(moved) / s.binary_soft(lam, parties, s.rho(X)).value <= SLACK
+    assert 0.99 < np.linalg.norm(moved) / row_bounds.binary_soft(lam, parties, s.rho(X)).value <= SLACK
     labels = np.zeros((7, 3))
     labels[up == 1, 0] = labels[up == 0, 1] = 1
     swapped = labels[:, [1, 0, 2]]
     moved = softmax_minimiser(X, labels, lam) - softmax_minimiser(X, swapped, lam)
-    assert 0.99 < np.linalg.norm(moved) / s.multiclass_majority(lam, 3, s.rho(X)).value <= SLACK
+    assert 0.99 < np.linalg.norm(moved) / row_bounds.multiclass_majority(lam, 3, s.rho(X)).value <= SLACK
     soft = 1 / 3 + (labels - swapped) / parties / 2
     other = 1 / 3 - (labels - swapped) / parties / 2
     moved = softmax_minimiser(X, soft, lam) - softmax_minimiser(X, other, lam)
-    assert 0.99 < np.linalg.norm(moved) / s.multiclass_soft(lam, parties, 3, s.rho(X)).value <= SLACK
+    assert 0.99 < np.linalg.norm(moved) / row_bounds.multiclass_soft(lam, parties, 3, s.rho(X)).value <= SLACK
 
 
 @pytest.mark.parametrize("lam", [1e-2, 1e-4])
@@ -141,8 +146,8 @@ def test_radius_is_reached_and_never_passed(lam, classes):
     if classes == 2:
         w = logistic_minimiser(X, np.ones(1), lam)
         flipped = logistic_minimiser(X, np.zeros(1), lam)
-        assert np.linalg.norm(w - flipped) / s.binary_majority(lam).value == pytest.approx(1, abs=1e-6)
-        assert np.linalg.norm(w - flipped) <= s.binary_majority(lam).value * SLACK
+        assert np.linalg.norm(w - flipped) / row_bounds.binary_majority(lam).value == pytest.approx(1, abs=1e-6)
+        assert np.linalg.norm(w - flipped) <= row_bounds.binary_majority(lam).value * SLACK
     W = softmax_minimiser(X if classes > 2 else X * math.sqrt(0.5), np.eye(classes)[[0]], lam)
     ratios = [np.linalg.norm(W) / R]
     generator = np.random.default_rng(classes)
@@ -176,10 +181,10 @@ def test_hamm_4_5_is_too_small_on_the_logistic_base_and_the_corrected_one_holds(
     samples, parties = 10**6, 10**9
     lam = 1 / samples
     moved = private_auxiliary_pair(lam, samples)
-    hamm = s.binary_soft(lam, parties).value * (samples + parties - 1) / samples
+    hamm = row_bounds.binary_soft(lam, parties).value * (samples + parties - 1) / samples
     assert moved > 1.4 * hamm
-    assert moved <= s.binary_soft_private_auxiliary(lam, parties, samples).value * SLACK
-    assert s.binary_soft_private_auxiliary(lam, parties, samples).value < 2.01 * hamm
+    assert moved <= row_bounds.binary_soft_private_auxiliary(lam, parties, samples).value * SLACK
+    assert row_bounds.binary_soft_private_auxiliary(lam, parties, samples).value < 2.01 * hamm
 
 
 @pytest.mark.slow
@@ -199,16 +204,16 @@ def test_private_auxiliary_random_search():
             if classes == 2:
                 moved = logistic_minimiser(X, one[:, 1], lam) - logistic_minimiser(X2, two[:, 1], lam)
                 bound = (
-                    s.binary_soft_private_auxiliary(lam, parties, len(X))
+                    row_bounds.binary_soft_private_auxiliary(lam, parties, len(X))
                     if soft
-                    else s.binary_majority_private_auxiliary(lam, len(X))
+                    else row_bounds.binary_majority_private_auxiliary(lam, len(X))
                 )
             else:
                 moved = softmax_minimiser(X, one, lam) - softmax_minimiser(X2, two, lam)
                 bound = (
-                    s.multiclass_soft_private_auxiliary(lam, parties, len(X), classes)
+                    row_bounds.multiclass_soft_private_auxiliary(lam, parties, len(X), classes)
                     if soft
-                    else s.multiclass_majority_private_auxiliary(lam, len(X), classes)
+                    else row_bounds.multiclass_majority_private_auxiliary(lam, len(X), classes)
                 )
             assert bound.unit == "party and one auxiliary sample"
             worst = max(worst, float(np.linalg.norm(moved)) / bound.value)
@@ -279,27 +284,28 @@ def test_snapping_moves_neighbours_apart_by_at_most_the_lattice_term():
 
 def test_our_sensitivities_against_the_papers():
     lam, parties = 1e-4, 1000
-    assert s.hamm_theorem_1(lam).value / s.binary_majority(lam).value == pytest.approx(
+
+    def paper(method, classes):
+        return s.printed(method, lam, parties=parties, classes=classes).value
+
+    assert paper("vote", 2) / row_bounds.binary_majority(lam).value == pytest.approx(
         2e4 / (2 * s.radius(lam)), rel=1e-9
     )
-    assert s.hamm_theorem_3(lam, parties).value == pytest.approx(2 * s.binary_soft(lam, parties).value)
-    assert s.hamm_b3(lam, parties).value == pytest.approx(s.multiclass_soft(lam, parties, 6).value)
-    assert s.hamm_b2(lam).value > 50 * s.multiclass_majority(lam, 6).value
-    assert 150 < s.hamm_b4(lam, parties).value / s.average(s.radius(lam, 6), parties).value < 160
-    assert 185 < s.hamm_b4_binary(lam, parties).value / s.average(s.radius(lam), parties).value < 195
+    assert paper("soft", 2) == pytest.approx(2 * row_bounds.binary_soft(lam, parties).value)
+    assert paper("soft", 6) == pytest.approx(row_bounds.multiclass_soft(lam, parties, 6).value)
+    assert paper("vote", 6) > 50 * row_bounds.multiclass_majority(lam, 6).value
+    assert 150 < paper("avg", 6) / s.average(s.radius(lam, 6), parties).value < 160
+    assert 185 < paper("avg", 2) / s.average(s.radius(lam), parties).value < 195
 
 
 def test_bad_input():
     for lam in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InvalidParameter, match="lambda"):
-            s.binary_soft(lam, 5)
+            row_bounds.binary_soft(lam, 5)
         with pytest.raises(InvalidParameter, match="lambda"):
             s.radius(lam)
     with pytest.raises(InvalidParameter, match="parties"):
-        s.binary_soft(1.0, 0)
-    for paper in (s.hamm_theorem_3, s.hamm_b3, s.hamm_b4, s.hamm_b4_binary):
-        with pytest.raises(InvalidParameter, match="parties"):
-            paper(1.0, 0)
+        row_bounds.binary_soft(1.0, 0)
     for X in (np.zeros((0, 3)), np.zeros(3), np.array([[math.nan]]), np.array([[math.inf]])):
         with pytest.raises(DataError):
             s.rho(X)
@@ -310,40 +316,55 @@ def test_bad_input():
 BOTH = "party and one auxiliary sample"
 ROOT = math.sqrt(2)
 TABLE = [
-    (lambda: s.binary_majority(2, 0.5), 1 / 4, "party", "min(rho/lambda, 2 R); Hamm (27)"),
-    (lambda: s.binary_majority(2, 0.5, "lipschitz"), 1 / 2, "party", "2 rho/lambda; Hamm Theorem 1"),
-    (lambda: s.binary_soft(2, 4, 0.5), 1 / 16, "party", "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1"),
-    (lambda: s.binary_soft(2, 4, 0.5, "lipschitz"), 1 / 8, "party", "2 rho/(M lambda); Hamm Theorem 3"),
-    (lambda: s.multiclass_majority(2, 3, 0.5), ROOT / 4, "party", "min(sqrt(2) rho/lambda, 2 R); Hamm B.2"),
-    (lambda: s.multiclass_soft(2, 4, 3, 0.5), ROOT / 16, "party", "min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3"),
-    (lambda: s.average(3, 4), 3 / 2, "party", "2 C/M"),
-    (lambda: s.binary_soft_private_auxiliary(2, 4, 8), 15 / 64, BOTH, "(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"),
+    (lambda: row_bounds.binary_majority(2, 0.5), 1 / 4, "party", "min(rho/lambda, 2 R); Hamm (27)"),
+    (lambda: row_bounds.binary_majority(2, 0.5, "lipschitz"), 1 / 2, "party", "2 rho/lambda; Hamm Theorem 1"),
     (
-        lambda: s.binary_soft_private_auxiliary(2, 4, 8, "lipschitz"),
+        lambda: row_bounds.binary_soft(2, 4, 0.5),
+        1 / 16,
+        "party",
+        "min(rho/(M lambda), 2 R); Hamm (30), l'(t) + l'(-t) = -1",
+    ),
+    (lambda: row_bounds.binary_soft(2, 4, 0.5, "lipschitz"), 1 / 8, "party", "2 rho/(M lambda); Hamm Theorem 3"),
+    (lambda: row_bounds.multiclass_majority(2, 3, 0.5), ROOT / 4, "party", "min(sqrt(2) rho/lambda, 2 R); Hamm B.2"),
+    (
+        lambda: row_bounds.multiclass_soft(2, 4, 3, 0.5),
+        ROOT / 16,
+        "party",
+        "min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3",
+    ),
+    (lambda: s.average(3, 4), 3 / 2, "party", "2 C/M"),
+    (
+        lambda: row_bounds.binary_soft_private_auxiliary(2, 4, 8),
+        15 / 64,
+        BOTH,
+        "(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
+    ),
+    (
+        lambda: row_bounds.binary_soft_private_auxiliary(2, 4, 8, "lipschitz"),
         22 / 64,
         BOTH,
         "2 (N + M - 1)/(N M lambda); Hamm 4.5",
     ),
-    (lambda: s.binary_majority_private_auxiliary(2, 8), 9 / 16, BOTH, "min((N + 1)/(N lambda), 2 R)"),
-    (lambda: s.binary_majority_private_auxiliary(2, 8, "lipschitz"), 1.0, BOTH, "2/lambda; Hamm 4.5"),
+    (lambda: row_bounds.binary_majority_private_auxiliary(2, 8), 9 / 16, BOTH, "min((N + 1)/(N lambda), 2 R)"),
+    (lambda: row_bounds.binary_majority_private_auxiliary(2, 8, "lipschitz"), 1.0, BOTH, "2/lambda; Hamm 4.5"),
     (
-        lambda: s.multiclass_soft_private_auxiliary(2, 4, 8, 3),
+        lambda: row_bounds.multiclass_soft_private_auxiliary(2, 4, 8, 3),
         15 * ROOT / 64,
         BOTH,
         "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
     ),
     (
-        lambda: s.multiclass_majority_private_auxiliary(2, 8, 3),
+        lambda: row_bounds.multiclass_majority_private_auxiliary(2, 8, 3),
         9 * ROOT / 16,
         BOTH,
         "min(sqrt(2) (N + 1)/(N lambda), 2 R)",
     ),
-    (lambda: s.hamm_theorem_1(2), 1.0, "party", "Hamm Theorem 1: 2/lambda"),
-    (lambda: s.hamm_theorem_3(2, 4), 1 / 4, "party", "Hamm Theorem 3: 2/(M lambda)"),
-    (lambda: s.hamm_b2(2), ROOT / 2, "party", "Hamm B.2: sqrt(2)/lambda"),
-    (lambda: s.hamm_b3(2, 4), ROOT / 8, "party", "Hamm B.3: sqrt(2)/(M lambda)"),
-    (lambda: s.hamm_b4(2, 4), ROOT / 4, "party", "Hamm B.4: 2 sqrt(2)/(M lambda)"),
-    (lambda: s.hamm_b4_binary(2, 4), 1 / 4, "party", "Hamm B.4, binary: 2/(M lambda)"),
+    (lambda: s.printed("vote", 2, parties=4, classes=2), 1.0, "party", "Hamm Theorem 1: 2/lambda"),
+    (lambda: s.printed("soft", 2, parties=4, classes=2), 1 / 4, "party", "Hamm Theorem 3: 2/(M lambda)"),
+    (lambda: s.printed("vote", 2, parties=4, classes=3), ROOT / 2, "party", "Hamm B.2: sqrt(2)/lambda"),
+    (lambda: s.printed("soft", 2, parties=4, classes=3), ROOT / 8, "party", "Hamm B.3: sqrt(2)/(M lambda)"),
+    (lambda: s.printed("avg", 2, parties=4, classes=3), ROOT / 4, "party", "Hamm B.4: 2 sqrt(2)/(M lambda)"),
+    (lambda: s.printed("avg", 2, parties=4, classes=2), 1 / 4, "party", "Hamm B.4, binary: 2/(M lambda)"),
 ]
 
 
@@ -356,43 +377,40 @@ def test_every_row_of_the_sensitivity_table(row, value, unit, source):
 
 def test_every_row_is_capped_where_lambda_is_small():
     for classes, rows in (
-        (2, [s.binary_majority(1e-6), s.binary_soft(1e-6, 1), s.binary_soft_private_auxiliary(1e-6, 1, 8)]),
-        (2, [s.binary_majority_private_auxiliary(1e-6, 8)]),
-        (5, [s.multiclass_majority(1e-6, 5), s.multiclass_soft(1e-6, 1, 5)]),
-        (5, [s.multiclass_soft_private_auxiliary(1e-6, 1, 8, 5), s.multiclass_majority_private_auxiliary(1e-6, 8, 5)]),
+        (
+            2,
+            [
+                row_bounds.binary_majority(1e-6),
+                row_bounds.binary_soft(1e-6, 1),
+                row_bounds.binary_soft_private_auxiliary(1e-6, 1, 8),
+            ],
+        ),
+        (2, [row_bounds.binary_majority_private_auxiliary(1e-6, 8)]),
+        (5, [row_bounds.multiclass_majority(1e-6, 5), row_bounds.multiclass_soft(1e-6, 1, 5)]),
+        (
+            5,
+            [
+                row_bounds.multiclass_soft_private_auxiliary(1e-6, 1, 8, 5),
+                row_bounds.multiclass_majority_private_auxiliary(1e-6, 8, 5),
+            ],
+        ),
     ):
         for row in rows:
             assert row.value == pytest.approx(2 * s.radius(1e-6, classes) * (1 + 2.0**-44), rel=5e-16, abs=0)
     assert s.radius(1e-6) == s.radius(1e-6, 2)
 
 
-def test_rho_defaults_to_1():
-    for with_rho, without in (
-        (s.binary_majority(2, 1.0), s.binary_majority(2)),
-        (s.binary_soft(2, 4, 1.0), s.binary_soft(2, 4)),
-        (s.multiclass_majority(2, 3, 1.0), s.multiclass_majority(2, 3)),
-        (s.multiclass_soft(2, 4, 3, 1.0), s.multiclass_soft(2, 4, 3)),
-    ):
-        assert with_rho == without
-
-
 ARGUMENTS = {
     s.radius: {"lam": 2, "classes": 3},
-    s.binary_majority: {"lam": 2, "rho": 0.5},
-    s.binary_soft: {"lam": 2, "parties": 4, "rho": 0.5},
-    s.multiclass_majority: {"lam": 2, "classes": 3, "rho": 0.5},
-    s.multiclass_soft: {"lam": 2, "parties": 4, "classes": 3, "rho": 0.5},
+    row_bounds.binary_majority: {"lam": 2, "rho": 0.5},
+    row_bounds.binary_soft: {"lam": 2, "parties": 4, "rho": 0.5},
+    row_bounds.multiclass_majority: {"lam": 2, "classes": 3, "rho": 0.5},
+    row_bounds.multiclass_soft: {"lam": 2, "parties": 4, "classes": 3, "rho": 0.5},
     s.average: {"projection_radius": 3.0, "parties": 4},
-    s.binary_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8},
-    s.binary_majority_private_auxiliary: {"lam": 2, "samples": 8},
-    s.multiclass_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8, "classes": 3},
-    s.multiclass_majority_private_auxiliary: {"lam": 2, "samples": 8, "classes": 3},
-    s.hamm_theorem_1: {"lam": 2},
-    s.hamm_theorem_3: {"lam": 2, "parties": 4},
-    s.hamm_b2: {"lam": 2},
-    s.hamm_b3: {"lam": 2, "parties": 4},
-    s.hamm_b4: {"lam": 2, "parties": 4},
-    s.hamm_b4_binary: {"lam": 2, "parties": 4},
+    row_bounds.binary_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8},
+    row_bounds.binary_majority_private_auxiliary: {"lam": 2, "samples": 8},
+    row_bounds.multiclass_soft_private_auxiliary: {"lam": 2, "parties": 4, "samples": 8, "classes": 3},
+    row_bounds.multiclass_majority_private_auxiliary: {"lam": 2, "samples": 8, "classes": 3},
 }
 NAME_IN_ERROR = {
     "lam": "lambda",
