@@ -70,11 +70,11 @@ def test_noise_norms_have_the_moments_of_their_distribution() -> None:
 
 
 def test_printed_bounds_have_the_values_of_the_paper() -> None:
-    value = {name: module.bounds.printed(name, module.HAMM_LAMBDA, parties=100, classes=6).value for name in module.PRINTED}
+    value = {name: module.bounds.printed(name, 1e-4, parties=100, classes=6).value for name in module.PRINTED}
     assert value["vote"] == pytest.approx(2**0.5 / 1e-4)
     assert value["soft"] == pytest.approx(2**0.5 / (100 * 1e-4))
     assert value["avg"] == pytest.approx(2**1.5 / (100 * 1e-4))
-    assert module._printed_bound("soft", 100, 2).value == pytest.approx(2 / (100 * 1e-4))
+    assert module.bounds.printed("soft", 1e-4, parties=100, classes=2).value == pytest.approx(2 / (100 * 1e-4))
 
 
 @pytest.mark.slow
