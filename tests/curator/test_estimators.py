@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -25,9 +24,9 @@ from psephos.curator.estimators import (
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.release import erm_sensitivity, perturb
-from psephos.curator.losses import Huber, Logistic, Softmax
+from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.methods import ReleaseRequest, erm_method
-from psephos.curator.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.pate import fit_student, plan_pate, release_pate
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 from psephos.protocol.grids.own_data import OwnDataGrid
@@ -152,24 +151,6 @@ def test_auxiliary_protection_reaches_the_release() -> None:
     assert plain < protected
 
 
-def test_the_approximate_hinge() -> None:
-    x, counts = counted()
-    model = SoftLabelClassifier(epsilon=None, lam=1e-2, loss="huber", half_width=0.2).fit(x, counts)
-    np.testing.assert_array_equal(model.coef_[0], minimise(x, alpha(counts), 1e-2, Huber(0.2)).w)
-    assert not hasattr(model, "predict_proba")
-    with pytest.raises(InvalidParameter, match="hinge"):
-        SoftLabelClassifier(epsilon=None, loss="huber").fit(*counted(classes=3))
-
-
-def test_two_classes_by_softmax_agree_with_the_logistic_loss() -> None:
-    x, counts = counted()
-    soft = SoftLabelClassifier(epsilon=None, loss="softmax", lam=2e-2).fit(x, counts)
-    np.testing.assert_allclose(soft.coef_, SoftLabelClassifier(epsilon=None, lam=1e-2).fit(x, counts).coef_, atol=1e-6)
-    noisy = SoftLabelClassifier(epsilon=1.0, loss="softmax").fit(x, counts)
-    assert noisy.coef_.shape == (1, 4)
-    assert noisy.released_.dimension == 4
-
-
 def test_over_norm_rows_are_refused_by_default_and_clipped_on_request() -> None:
     x, counts = counted()
     x = x * 3
@@ -241,16 +222,6 @@ def test_the_statistic_is_that_of_its_plan(classes: int) -> None:
     assert not np.array_equal(noisy, again)
 
 
-def test_pate_without_noise_queries_every_sample() -> None:
-    x, counts = counted(classes=3)
-    model = PateClassifier(epsilon=None).fit(x, counts)
-    assert np.mean(model.predict(x) == majority(counts)) > 0.9
-    assert model.released_ is None
-    noisy = PateClassifier(epsilon=5.0, aggregator="gnmax", queries=30).fit(x, counts)
-    assert len(noisy.released_.queries) == 30
-    assert noisy.noise_source_ == "system"
-
-
 def test_own_data_is_the_sum_of_one_direction_from_each_party() -> None:
     x, counts = counted(classes=3)
     labels, owners = np.array(["a", "b", "c"])[majority(counts)], np.arange(len(x)) % 7
@@ -286,62 +257,6 @@ def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
 # -- by the letter: defaults, tags, coins and what is kept
 
 
-RISK = {
-    "epsilon": 1.0,
-    "lam": None,
-    "loss": "logistic",
-    "half_width": 0.5,
-    "protect_auxiliary": False,
-    "over_norm": "refuse",
-    "classes": None,
-    "tolerance": 1e-9,
-    "random_state": None,
-}
-STATISTIC = {
-    "epsilon": 1.0,
-    "delta": 1e-6,
-    "mechanism": "spherical-laplace",
-    "rank": None,
-    "classes": None,
-    "random_state": None,
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        (MajorityVoteClassifier, RISK),
-        (SoftLabelClassifier, RISK),
-        (StatisticClassifier, STATISTIC),
-        (OwnDataClassifier, STATISTIC | {"auxiliary": None}),
-        (
-            PateClassifier,
-            {
-                "epsilon": 1.0,
-                "delta": 1e-6,
-                "aggregator": "lnmax",
-                "queries": None,
-                "classes": None,
-                "random_state": None,
-            },
-        ),
-    ],
-)
-def test_defaults_of_the_estimators(kind: Any, expected: dict[str, Any]) -> None:
-    assert kind().get_params() == expected
-    for given in expected:  # and it keeps what somebody says
-        marker = object()
-        assert getattr(kind(**{given: marker}), given) is marker
-    for changes, poor, random in (
-        ({"epsilon": None}, False, False),
-        ({"epsilon": 2.0}, True, True),
-        ({"epsilon": 2.0, "random_state": 0}, True, False),
-        ({"epsilon": None, "random_state": 0}, False, False),
-    ):
-        tags = kind(**changes).__sklearn_tags__()
-        assert (tags.classifier_tags.poor_score, tags.non_deterministic) == (poor, random)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_seeded_noise_comes_from_the_random_state(classes: int) -> None:
     x, counts = counted(classes=classes)
@@ -372,63 +287,6 @@ def test_seeded_noise_comes_from_the_random_state(classes: int) -> None:
     assert pate.noise_source_ == statistic.noise_source_ == "simulation"
 
 
-def test_a_student_without_noise_learns_the_majority_of_the_queries() -> None:
-    x, counts = counted(classes=3)
-    for queries, number in ((None, 120), (30, 30)):
-        plan = plan_pate(120, 3, 40, epsilon=1.0, aggregator="lnmax", queries=number)
-        model = PateClassifier(epsilon=None, queries=queries).fit(x, counts)
-        answers = majority(counts)[plan.queries]
-        np.testing.assert_array_equal(model.coef_, fit_student(x, PateRelease(plan, answers)))
-        assert (model.released_, model.sensitivity_, model.noise_source_) == (None, plan.sensitivity, "none")
-
-
-def test_own_data_with_noise_and_of_one_party() -> None:
-    x, counts = counted(classes=3)
-    labels, owners = majority(counts), np.arange(len(x)) % 7
-    options: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "mechanism": "gaussian", "rank": 3}
-    plan = plan_statistic(x[:50], 3, 7, source="own-data", **options)
-    assert isinstance(plan.grid, OwnDataGrid)
-    each = [plan.grid.contribution(x[owners == k], labels[owners == k]) for k in range(7)]
-    released = release_sum(
-        [sum(column) for column in zip(*each, strict=True)], plan, SimulationRandomness(5, "estimator")
-    )
-    public = x[:50].tolist()
-    model = OwnDataClassifier(**options, auxiliary=public, random_state=5).fit(x, labels, owners.tolist())
-    np.testing.assert_array_equal(model.coef_, fit_statistic(released))
-    assert (model.released_.source, model.sensitivity_) == ("own-data", plan.sensitivity)
-    alone = OwnDataClassifier(epsilon=None).fit(x, labels)
-    assert (alone.parties_, alone.released_, alone.n_features_in_) == (1, None, 4)
-    own = plan_statistic(x, 3, 1, epsilon=None, source="own-data")
-    assert isinstance(own.grid, OwnDataGrid)
-    np.testing.assert_array_equal(alone.coef_, fit_statistic(release_sum(own.grid.contribution(x, labels), own)))
-    for y, groups in ((labels[:-1], owners), (labels, owners[:-1]), (labels, owners[:, None])):
-        with pytest.raises(DataError):
-            OwnDataClassifier(epsilon=None).fit(x, y, groups)
-
-
-def test_a_linear_classifier_has_the_given_weights() -> None:
-    two = LinearClassifier.of([[1.0, 2.0, 3.0], [1.0, 0.0, 5.0]], ["no", "yes"])
-    assert two.coef_.tolist() == [[0.0, -2.0, 2.0]]
-    assert (two.intercept_.tolist(), two.n_features_in_, two.classes_.tolist()) == ([0.0], 3, ["no", "yes"])
-    one = LinearClassifier.of([1, -1], [0, 1], 0.5)
-    assert (one.coef_.tolist(), one.intercept_.tolist(), one.coef_.dtype) == ([[1.0, -1.0]], [0.5], np.float64)
-    scores = one.decision_function([[1.0, 1.5], [0.0, 0.5], [0.0, 1.0]])
-    assert scores.tolist() == [0.0, 0.0, -0.5]
-    assert one.predict([[1.0, 1.5], [0.0, 0.5], [1.0, 0.0]]).tolist() == [0, 0, 1], "a score of 0 is no positive one"
-    three = LinearClassifier.of(np.eye(3), ["a", "b", "c"], [0.0, 0.5, 0.25])
-    assert three.decision_function([[1.0, 2.0, 3.0]]).tolist() == [[1.0, 2.5, 3.25]]
-    assert three.intercept_.flags.writeable
-    for whole in (
-        LinearClassifier.of([1, -1], [0, 1], 2),
-        LinearClassifier.of(np.eye(3, dtype=int), [0, 1, 2], [0, 1, 2]),
-    ):
-        assert (whole.coef_.dtype, whole.intercept_.dtype) == (np.float64, np.float64)
-    wide = LinearClassifier.of([[1.0, 0.0], [0.0, 1.0]], ["a", "b", "c"][:2])
-    assert wide.coef_.tolist() == [[-1.0, 1.0]]
-    with pytest.raises(NotFittedError):
-        SoftLabelClassifier().predict([[1.0]])
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_probabilities_are_those_of_the_loss(classes: int) -> None:
     x, counts = counted(classes=classes)
@@ -437,33 +295,3 @@ def test_probabilities_are_those_of_the_loss(classes: int) -> None:
     scores = np.hstack([np.zeros_like(scores), scores]) if classes == 2 else scores
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-12)
-
-
-def test_clipping_changes_long_rows_only() -> None:
-    rows = np.array([[0.0, 0.0], [0.6, 0.8], [1e-200, 0.0], [3.0, -4.0], [1e300, 1e300], [0.0, -1.5]])
-    clipped = SoftLabelClassifier(over_norm="clip")._rows(rows, reset=True)
-    assert clipped[:3].tolist() == rows[:3].tolist()
-    np.testing.assert_allclose(clipped[3:], [[0.6, -0.8], [0.5**0.5, 0.5**0.5], [0.0, -1.0]], rtol=1e-15)
-    assert SoftLabelClassifier()._rows(rows, reset=True).tolist() == rows.tolist()
-
-
-def test_accepted_forms_of_labels() -> None:
-    x, counts = counted()
-    votes = majority(counts)
-    with pytest.warns(DataConversionWarning, match="column-vector"):
-        column = SoftLabelClassifier(epsilon=None).fit(x, votes[:, None])
-    np.testing.assert_array_equal(column.coef_, SoftLabelClassifier(epsilon=None).fit(x, votes).coef_)
-    for y, named in (
-        (None, "requires y"),
-        (np.where(votes == 1, np.nan, 0.0), "NaN"),
-        (votes + 0.5, "continuous"),
-        (np.zeros(120, dtype=int), "1 class only"),
-        (votes[:-1], "120 samples and y has 119"),
-    ):
-        with pytest.raises(DataError, match=named):
-            SoftLabelClassifier(epsilon=None).fit(x, y)
-    for state in (np.random.default_rng(0), 1.5, True, "1"):
-        with pytest.raises(InvalidParameter, match="random_state"):
-            SoftLabelClassifier(random_state=state).fit(x, counts)  # type: ignore[arg-type]
-    seeded = SoftLabelClassifier(random_state=np.int64(5)).fit(x, counts)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(seeded.coef_, SoftLabelClassifier(random_state=5).fit(x, counts).coef_)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.curator.losses import Huber, Logistic, Loss, Softmax, loss_named
+from psephos.curator.losses import Huber, Logistic, Loss, Softmax
 from psephos.protocol.errors import InvalidParameter
 
 BINARY = [Logistic(), Huber(), Huber(0.1), Huber(2.0)]
@@ -34,25 +34,6 @@ def test_the_weighted_loss_is_equation_14(t: float, a: float) -> None:
         np.testing.assert_allclose(
             loss.value(np.array([t]), both(a))[0], a * plus + (1 - a) * minus, rtol=1e-12, atol=1e-13
         )
-
-
-@given(score)
-def test_logistic_is_the_textbook_formula(t: float) -> None:
-    np.testing.assert_allclose(
-        Logistic().value(np.array([t]), both(1.0))[0], np.log1p(np.exp(-t)), rtol=1e-9, atol=1e-13
-    )
-
-
-def test_huber_is_the_piecewise_formula() -> None:
-    h = 0.5
-    for t in np.linspace(-3, 3, 601):
-        if t > 1 + h:
-            expected = 0.0
-        elif abs(1 - t) <= h:
-            expected = (1 + h - t) ** 2 / (4 * h)
-        else:
-            expected = 1 - t
-        np.testing.assert_allclose(Huber(h).value(np.array([t]), both(1.0))[0], expected, atol=1e-14)
 
 
 def test_softmax_of_two_classes_is_the_logistic_loss() -> None:
@@ -131,30 +112,6 @@ def test_extreme_scores_do_not_overflow(loss: Loss) -> None:
         targets = np.eye(2) if loss.binary else np.array([[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]])
         for array in (loss.value(scores, targets), loss.derivative(scores, targets), loss.curvature(scores, targets)):
             assert np.isfinite(array).all()
-
-
-@pytest.mark.parametrize("loss", ALL, ids=repr)
-def test_at_zero_is_the_loss_of_no_classifier(loss: Loss) -> None:
-    _, targets = random_case(loss, 5, 1.0)
-    classes = targets.shape[1]
-    zeros = np.zeros(200 if loss.binary else (200, classes))
-    np.testing.assert_allclose(loss.value(zeros, targets), loss.at_zero(classes), rtol=1e-13)
-
-
-def test_losses_by_name() -> None:
-    assert loss_named("logistic", 2) == Logistic()
-    assert loss_named("logistic", 3) == Softmax()
-    assert loss_named("softmax", 2) == Softmax()
-    assert loss_named("huber", 2, half_width=0.2) == Huber(0.2)
-    assert loss_named("huber", 2) == Huber() == Huber(0.5)
-    assert [(loss.name, loss.binary) for loss in (Logistic(), Huber(), Softmax())] == [
-        ("logistic", True),
-        ("huber", True),
-        ("softmax", False),
-    ]
-    for name, classes in (("huber", 3), ("hinge", 2), ("logistic", 1)):
-        with pytest.raises(InvalidParameter):
-            loss_named(name, classes)
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])

@@ -18,26 +18,14 @@ from psephos.curator.hamm.release import perturb
 from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import ReleaseRequest
-from psephos.curator.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.signal import noise_energy, signal_of
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum, release_total
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.curator.hamm import row_bounds
 
 PARTIES = 30
-RUN: dict[str, Any] = {
-    "parties": 20,
-    "holders": 4,
-    "threshold": 3,
-    "draws": 1,
-    "workers": 1,
-    "key_bits": 512,
-    "test_key": True,
-    "simulate_noise": True,
-}
 REQUEST = ReleaseRequest(2.0, 1e-5, "spherical-laplace", None)
 
 
@@ -98,20 +86,6 @@ def test_releases_of_hamms_algorithms(labels: Any, classes: int) -> None:
     np.testing.assert_allclose(plain.nonprivate(), minimise(X, targets, 1e-4, loss).w, atol=1e-4)
 
 
-def test_minimisers_are_shared_among_requests() -> None:
-    X, votes, loss, ridges = auxiliary(), counts(3), loss_named("logistic", 3), list[float]()
-    fit = methods.erm_fit("soft", votes, X, loss)
-    assert fit(0.05) is fit(0.05)
-
-    def counting(lam: float) -> Any:
-        ridges.append(lam)
-        return fit(lam)
-
-    made = methods.erm_method("soft", votes, X, loss, replace(REQUEST, lam=0.05), counting)
-    made.nonprivate()
-    assert ridges == [0.05, 0.05]
-
-
 def test_private_auxiliary_samples_cost_more() -> None:
     X, votes, loss = auxiliary(), counts(2), loss_named("logistic", 2)
     requests = (replace(REQUEST, lam=0.05, protect_auxiliary=one) for one in (False, True))
@@ -169,21 +143,6 @@ def test_mechanisms_of_each_source(joint: bool, known: set[str]) -> None:
         else:
             with pytest.raises(InvalidParameter, match=words):
                 methods.check_mechanism(name, joint=joint)
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"reveal": "statistic"}, {"mechanism": "gaussian"}], ids=["curator", "joint", "gaussian"]
-)
-def test_nonprivate_classifiers_do_not_depend_on_epsilon(changes: dict[str, Any]) -> None:
-    """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
-    classifiers = []
-    for epsilon in (0.1, 10.0):
-        options = TallyOptions(**RUN | {"epsilon": (epsilon,)} | changes)
-        scores = simulate_tally(options).evaluation.scores
-        classifiers.append({one.method: one.w for one in scores if one.epsilon is None})
-    assert classifiers[0].keys() == classifiers[1].keys() >= {"own-data", "whitened", "statistic"}
-    for method, w in classifiers[0].items():
-        np.testing.assert_array_equal(w, classifiers[1][method], err_msg=method)
 
 
 def test_signal_statements_use_public_values_only() -> None:
@@ -248,19 +207,6 @@ def test_a_signal_is_that_of_the_release_and_its_noise(classes: int) -> None:
     scores = np.array([-w, w]) / math.sqrt(2) if classes == 2 else w
     labels = (X @ w > 0).astype(int) if classes == 2 else (X @ w.T).argmax(axis=1)
     assert estimator() == signal_of(scores, X, labels, noise_energy(released.mechanism), falling=False)
-
-
-def test_the_student_without_noise_has_all_majorities() -> None:
-    X, votes = auxiliary(), counts(3)
-    made = methods.pate_method(votes, X, replace(REQUEST, mechanism="gaussian"), 7)
-    plan = plan_pate(40, 3, PARTIES, epsilon=2.0, delta=1e-5, aggregator="gnmax", seed=7)
-    assert (made.sensitivity, made.event) == (plan.sensitivity, plan.event)
-    assert made.chosen == {"queries": len(plan.queries), "mechanism": "gnmax"}
-    assert len(plan.queries) < 40
-    everything = PateRelease(replace(plan, queries=np.arange(40)), majority(votes))
-    np.testing.assert_array_equal(made.nonprivate(), fit_student(X, everything))
-    drawn = fit_student(X, release_pate(votes, plan, SimulationRandomness(1, "draw")))
-    np.testing.assert_array_equal(made.draw(SimulationRandomness(1, "draw")), drawn)
 
 
 def test_methods_name_their_costs_and_keep_what_they_were_given() -> None:

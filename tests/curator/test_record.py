@@ -259,28 +259,6 @@ def test_the_public_score_has_the_ridge_of_the_least_held_out_loss(classes: int,
     np.testing.assert_allclose(own, held_out[chosen], atol=1e-4)
 
 
-def test_shares_of_colluding_parties_are_not_counted_on() -> None:
-    with pytest.raises(InvalidParameter, match="not those of 0"):
-        planned(problem(), contributors=0)
-    plan = planned(problem(), contributors=2)
-    assert plan.inflation == 2.5
-    assert shares_of(plan, colluders=2).contributors == 2
-    assert plan.deviation == pytest.approx(math.sqrt(2.5) * planned(problem()).deviation, rel=0.2)  # another rank
-
-
-@pytest.mark.parametrize("mechanism", ["gaussian", "discrete-laplace"])
-def test_the_rank_follows_from_announced_rows_and_noise_alone(mechanism: Any) -> None:
-    data = problem(samples=400)
-    ranks = [
-        records.choose_rank(rows, 400, epsilon, 1e-6, mechanism, 2.5)
-        for rows, epsilon in ((3000, 0.3), (3000, 3.0), (30_000, 3.0))
-    ]
-    assert ranks == sorted(ranks)
-    assert ranks[0] < ranks[-1]
-    assert planned(data, mechanism=mechanism, rows=10).rank == 5
-    assert planned(data, mechanism=mechanism, rows=10**6).rank == 6  # all that six features give
-
-
 def test_a_score_needs_labels_of_two_classes() -> None:
     data = problem()
     for labels in (None, np.full(120, -1), np.where(np.arange(120) < 50, 1, -1)):
@@ -371,23 +349,6 @@ def test_with_much_noise_the_public_score_remains() -> None:
     assert abs(accuracy(released(plan, data), data) - public) < 0.05
 
 
-def test_the_fit_is_a_function_of_the_release_and_of_public_values() -> None:
-    """An announced number of rows that is ten times too large or too small changes little."""
-    data = problem()
-    plan = planned(data, epsilon=1.0)
-    best = accuracy(released(plan, data), data)
-    for rows in (400, 40_000):
-        assert accuracy(released(replace(plan, rows=rows), data), data) > best - 0.03
-
-
-def test_scores_of_several_classes_sum_to_zero() -> None:
-    data = problem(3)
-    w = released(planned(data, 3), data)
-    assert w.shape == (3, 7)
-    assert np.allclose(w.sum(axis=0), 0, atol=1e-9)
-    assert np.allclose(contrast_basis(3).T @ contrast_basis(3) @ w, w)
-
-
 # -- numeric labels
 
 
@@ -455,20 +416,6 @@ def numeric_tables(seed: int, rows: int) -> tuple[Array, Array]:
     X = np.column_stack([generator.normal(size=(rows, 5)), np.ones(rows)])
     y = X @ np.array([1.0, -2.0, 0.5, 0.0, 0.3, 10.0]) + generator.normal(size=rows)
     return X, np.where(generator.random(rows) < 0.1, y + 30 * generator.normal(size=rows), y)
-
-
-def test_a_numeric_step_without_noise_is_nearer_to_the_truth_than_least_squares() -> None:
-    public, labels = numeric_tables(1, 60)
-    X, y = numeric_tables(2, 5000)
-    clean = X @ np.array([1.0, -2.0, 0.5, 0.0, 0.3, 10.0])
-    plan = plan_records(public, labels, 1, 3, rows=5000, epsilon=None)
-    weights = fit_records(release_records(plan, plan.grid.contribution(X, y)))
-
-    def error(predictions: Array) -> float:
-        return float(np.mean((predictions - clean) ** 2))
-
-    assert error(plan.grid.predict(weights, X)) < 0.5 * error(plan.grid.predict(plan.grid.offset[:, 0], X))
-    assert error(plan.grid.predict(weights, X)) < error(X @ np.linalg.lstsq(X, y)[0]) + 0.1
 
 
 def test_a_numeric_label_needs_labelled_public_rows() -> None:
@@ -553,21 +500,6 @@ def test_the_radius_of_the_ball_by_its_definition(norm: Norm) -> None:
     expected = 3 * spread * math.sqrt(1 / 30 + 1 / 20)
     assert 2.0**-8 < expected < 4
     assert plan.grid.ball.radius / UNIT == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_sum_of_averages_without_noise_finds_what_all_parties_share() -> None:
-    """Thirty parties whose label lies above that of the public rows; the centre is added once for each of them."""
-    plan = party_plan(epsilon=None)
-    assert plan.grid.ball is not None
-    plan = replace(plan, grid=replace(plan.grid, ball=replace(plan.grid.ball, radius=1 << ENTRY_BITS)))
-    tables = [numeric_tables(10 + number, 30) for number in range(30)]
-    total = np.sum([plan.grid.contribution(X, y + 0.5) for X, y in tables], axis=0).tolist()
-    release = release_records(plan, total)
-    rows = np.mean([replace(plan.grid, ball=None).row_vectors(X, y + 0.5).mean(axis=0) for X, y in tables], axis=0)
-    assert np.allclose(release.gradient.ravel(), 30 * rows[: plan.grid.gradient_length] / UNIT, atol=1e-4)
-    X = numeric_tables(2, 400)[0]
-    rise = plan.grid.predict(fit_records(release), X) - X @ np.array([1.0, -2.0, 0.5, 0.0, 0.3, 10.0])
-    assert np.median(rise) == pytest.approx(0.5, abs=0.25)
 
 
 def test_a_sum_of_centres_releases_the_public_score() -> None:
@@ -680,12 +612,6 @@ def test_a_plan_has_the_rank_of_its_unit_and_noise(mechanism: Any, unit: Any) ->
     assert plan_records(X[:15], y[:15], 1, 300, **terms).rank == min(6, max(5, few))
 
 
-def test_the_largest_number_of_coordinates() -> None:
-    """Two fifths of the public rows, or the features; one at least."""
-    shapes = {(2, 3): 1, (5, 3): 2, (7, 9): 2, (10, 9): 4, (100, 1): 1, (100, 7): 7}
-    assert {shape: records.most_coordinates(np.zeros(shape)) for shape in shapes} == shapes
-
-
 def test_public_rows_that_give_no_coordinates_are_refused() -> None:
     """One row, equal rows, and what is no table whose last feature is a positive constant."""
     good = np.column_stack([np.random.default_rng(1).normal(size=(9, 2)), np.full(9, 2.0)])
@@ -719,15 +645,6 @@ def test_a_constant_feature_and_a_far_row_do_not_change_the_unit_of_the_others(n
     np.testing.assert_allclose(np.abs(own[:, 0]), lengths / radius, rtol=1e-7)
 
 
-def test_directions_of_hardly_any_variance_are_no_coordinates() -> None:
-    """Below 1e-9 of the largest: of forty columns that are the same, and one that differs by 1e-4 of it or less."""
-    column = np.random.default_rng(5).normal(size=(200, 1))
-    other = np.random.default_rng(6).normal(size=(200, 1))
-    for differs, rank in ((3e-5, 1), (1e-3, 2)):
-        features = np.hstack([column] * 40 + [column + differs * other])
-        assert records._coordinates(features, 40, "l2")[0].shape == (42, rank)
-
-
 def test_a_numeric_label_has_the_bounds_and_the_threshold_of_its_residuals() -> None:
     """Three times the upper quartile of held-out residuals, clipped to the bounds; a thousandth of these at least."""
     X = np.random.default_rng(1).normal(size=(60, 4))
@@ -744,27 +661,6 @@ def test_a_numeric_label_has_the_bounds_and_the_threshold_of_its_residuals() -> 
     rare, column = np.full(4000, -500.0), np.random.default_rng(2).normal(size=(4000, 1))
     rare[0], column[0] = 500.0, 0.0  # one label that no row tells, and held-out residuals of about 0.3
     assert records._numeric_score(column, rare)[1].threshold == pytest.approx(1.0)
-
-
-def test_ten_numeric_labels_are_enough() -> None:
-    public, labels = numeric_tables(1, 60)
-    known = np.where(np.arange(60) < 10, labels, np.nan)
-    assert plan_records(public, known, 1, 3, rows=100, epsilon=1.0).labelled == 10
-
-
-def test_the_radius_of_a_ball_is_from_a_256th_to_4() -> None:
-    """Rows that are alike have no spread; two that differ say little about an average. A party has a row at least."""
-    grid = free_numeric_grid("l1")
-    rows = np.array([[9.0, 0, 0, 1], [0.0, 9, 0, 1], [9.0, 0, 0, 1]])
-    assert records._ball_radius(grid, rows[[0, 2]], np.array([1.0, 1.0]), 1.0) == 2.0**-8
-    assert records._ball_radius(grid, rows, np.array([9.0, 9.0, math.nan]), 1.0) == 4.0
-    small = rows * [0.01, 0.01, 0.01, 1]
-    one, half, two = (records._ball_radius(grid, small, np.full(3, 0.3), count) for count in (1.0, 0.5, 2.0))
-    assert one == half
-    assert 2.0**-8 < two < one < 4
-    own = party_plan()
-    largest = party_ball(replace(own.grid, ball=None), numeric_tables(1, 60)[0], 4.0)
-    assert largest.radius == 4 << ENTRY_BITS
 
 
 def test_a_ball_that_is_small_beside_rounding_is_refused() -> None:
@@ -790,26 +686,3 @@ def test_an_agreed_grid_of_other_classes_or_another_norm_is_refused() -> None:
     for classes, mechanism in ((2, "gaussian"), (3, "discrete-laplace")):
         with pytest.raises(InvalidParameter, match="agreed"):
             plan_records(data["public"], None, classes, 5, rows=9, epsilon=1.0, mechanism=mechanism, grid=grid)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_certified_sensitivities_say_what_they_are_of(norm: Norm) -> None:
-    """The norm, the unit and the source of each, and in the other norm the root of the dimension more."""
-    grid, ball = free_grid(2, norm), party_plan(norm).grid
-    for bounds, unit, source in (
-        (record_sensitivity(grid), "record", "distance of two rows' gradient and second derivative"),
-        (record_sensitivity(ball), "party", "diameter of the ball of a party's average vector"),
-    ):
-        assert [bound.norm for bound in bounds] == ["l1", "l2"]
-        assert {bound.unit for bound in bounds} == {unit}
-        assert {bound.source for bound in bounds} == {source}
-    for one_grid in (grid, ball):
-        l1, l2 = (bound.value for bound in record_sensitivity(one_grid))
-        assert l1 == pytest.approx(l2 * (1.0 if norm == "l1" else math.sqrt(one_grid.length)))
-
-
-def test_an_unfitted_score_has_one_column_for_each_contrast() -> None:
-    for classes in (2, 3, 5):
-        offset, labelled, label = records._public_model(np.eye(4), None, classes)
-        assert (offset.shape, labelled, label) == ((5, classes - 1), 0, None)
-        assert not offset.any()

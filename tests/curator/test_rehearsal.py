@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,19 +98,6 @@ def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
 
 
 @pytest.mark.slow
-def test_worlds_without_calibration_do_not_reproduce_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels of the public model's own posterior: of 60 rows with 40 columns the model is far better than that."""
-    X, y = table(2, 60, 40, 3.0)
-    model = fit_public(X[:, :-1], y, 2)
-    plain = Calibration(1.0, 1.0, 0.0, 0.0, (1.0, 1.0))
-    monkeypatch.setattr("psephos.curator.rehearsal.calibrate", lambda model, generator: plain)
-    cross_validated = (float(model.hits.sum()) + 1) / 62
-    standard_error = math.sqrt(cross_validated * (1 - cross_validated) / 60)
-    rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
-    assert cross_validated - rehearsed.public_accuracy > 2 * (standard_error + 0.01)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 8])
 def test_public_rows_that_show_nothing_do_not_show_that_there_is_nothing(seed: int) -> None:
     """Labels at random: cross-validation chooses the largest ridge, and 300 parties with little noise are asked."""
@@ -119,17 +106,6 @@ def test_public_rows_that_show_nothing_do_not_show_that_there_is_nothing(seed: i
     assert model.ridge == 30.0
     assert rehearse(model, 300, 50, [laplace(10.0, 300)]).asks
     assert not rehearse(model, 300, 50, [laplace(0.01, 300)]).asks
-
-
-def test_the_public_model_in_features_is_the_one_in_principal_directions() -> None:
-    X, y = table(4, 150, 10, 1.5)
-    model = fit_public(X[:, :-1], y, 4)
-    assert np.allclose(X @ model.offset, model.scores(model.rows))
-    for rank, power in ((0, 0.0), (3, 0.5), (10, 0.0)):
-        Z = model.coordinates(model.rows, rank, power)
-        assert np.allclose(X @ model.transform(rank, power), Z)
-        assert np.all(Z[:, 0] == 1)
-    assert accuracy(model_classifier(model), X, y) > 0.6
 
 
 def test_labels_of_one_class_and_absent_classes_still_make_a_model() -> None:
@@ -143,16 +119,6 @@ def test_labels_of_one_class_and_absent_classes_still_make_a_model() -> None:
         fit_public(X[:, :-1], np.full(len(y), -1), 4)
     with pytest.raises(DataError):
         fit_public(np.ones((20, 3)), np.zeros(20, np.int64), 2)
-
-
-def test_an_absent_class_has_the_score_of_half_a_row() -> None:
-    """With a ridge that leaves no slopes the scores are the logarithms of the numbers of rows."""
-    X, y = table(4, 150, 10, 1.5)
-    labels = np.where(y == 3, 0, y)
-    _, constant = rehearsal_module._fit(X[:, :-1], labels, 4, 1e9)
-    counts = np.maximum(np.bincount(labels, minlength=4), 0.5)
-    meant = np.log(counts) - np.log(counts).mean()
-    np.testing.assert_allclose(contrast_basis(4).T @ constant, meant, atol=0.01)
 
 
 def rehearsal(epsilon: float = 10.0, parties: int = 100, seed: int = 0, **terms: Any) -> Rehearsal:
@@ -251,16 +217,6 @@ def test_numbers_of_contributors_are_between_one_and_the_parties(contributors: i
     assert plan(parties=100, contributors=1).inflation == 100
 
 
-def test_shrinkage_keeps_signal_and_drops_noise() -> None:
-    generator = np.random.default_rng(0)
-    steps = generator.normal(size=(500, 1, 17)) * 0.1
-    steps[:, :, 0] += 5.0
-    shrunken = shrink(steps, 0.1)
-    assert np.allclose(shrunken[..., 0], steps[..., 0], rtol=0.01)
-    assert (shrunken[..., 1:] ** 2).sum() < 0.2 * (steps[..., 1:] ** 2).sum()
-    assert np.array_equal(shrink(steps, 0.0), steps)
-
-
 @pytest.mark.slow
 def test_the_noise_of_a_plan_fits_the_parties_shares() -> None:
     pure, gaussian = plan(contributors=97), plan(mechanism="gaussian", contributors=97)
@@ -303,13 +259,6 @@ def test_the_numbers_of_a_planned_step_by_hand(norm: Any) -> None:
         _ = clear.event
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
-def test_the_scale_of_a_step_is_positive_and_finite(scale: float) -> None:
-    grid = LocalStepGrid(np.eye(4), np.zeros((4, 1)), 2, 0.1, 2.0, 1.0, "l1")
-    with pytest.raises(InvalidParameter):
-        plan_of_grid(grid, scale, 10, epsilon=1.0)
-
-
 def test_the_variance_of_drawn_noise_is_that_of_the_plan() -> None:
     noise = Noise("l1", 0.3, shape=1.5)
     noise_entries = noise.draw((200_000,), np.random.default_rng(0))
@@ -326,35 +275,6 @@ def test_terms_out_of_range_are_refused() -> None:
         public_features(-X)
     with pytest.raises(InvalidParameter):
         rehearse(fit_public(X[:, :-1], y, 2), 0, 10, [laplace(1.0, 10)])
-
-
-def test_one_party_with_one_row_can_be_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fewest; none, and no law of noise, are refused."""
-    monkeypatch.setattr("psephos.curator.rehearsal._WORLDS", (1, 1))
-    X, y = table(2, 60, 8, 1.0)
-    model = fit_public(X[:, :-1], y, 2)
-    assert not rehearse(model, 1, 1, [laplace(1.0, 1)]).asks
-    for parties, rows, laws in ((0, 1, [laplace(1.0, 1)]), (1, 0, [laplace(1.0, 1)]), (1, 1, [])):
-        with pytest.raises(InvalidParameter):
-            rehearse(model, parties, rows, laws)
-
-
-def test_simulated_rows_have_the_moments_of_the_public_rows() -> None:
-    """Half of the standard deviation of each row is drawn afresh, for each row and direction independently."""
-    X, y = table(2, 60, 4, 1.0)
-    model = fit_public(X[:, :-1], y, 2)
-    rows = rehearsal_module._simulated_rows(model, 20_000, np.random.default_rng(0))
-    assert rows.shape == (20_000, model.rows.shape[1])
-    expected = 0.75 * (model.rows.T @ model.rows) / len(model.rows) + 0.25 * np.diag(model.variances)
-    np.testing.assert_allclose(rows.T @ rows / len(rows), expected, atol=0.06)
-
-
-def test_progress_is_reported_once_a_world() -> None:
-    X, y = table(2, 60, 8, 1.0)
-    worlds: list[int] = []
-    rehearsal = rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [laplace(1.0, 10)], done=worlds.append)
-    assert isinstance(rehearsal, Rehearsal)
-    assert sum(worlds) == len(worlds) > 10
 
 
 # -- by their definitions
@@ -389,16 +309,6 @@ def test_principal_directions_of_public_rows_by_hand() -> None:
     np.testing.assert_allclose(model.constant, constant)
     words = (features + 0.0).astype("<f8").tobytes() + labels.astype("<i8").tobytes()
     assert model.digest == hashlib.sha256(words).digest()
-
-
-def test_directions_of_hardly_any_variance_are_left_out() -> None:
-    """Below 1e-9 of the largest: of forty columns that are the same, and one that differs by 1e-4 of it or less."""
-    column, other = (np.random.default_rng(seed).normal(size=(200, 1)) for seed in (5, 6))
-    labels = np.arange(200) % 2 - (np.arange(200) > 20) * 9
-    for differs, count in ((3e-5, 1), (1e-3, 2)):
-        model = fit_public(np.hstack([column] * 40 + [column + differs * other]), np.maximum(labels, -1), 2)
-        assert len(model.variances) == count
-        assert model.variances.min() >= 1e-6
 
 
 @pytest.mark.parametrize("present", [(0, 1), (0, 1, 2), (0, 2), (1,)])
@@ -464,63 +374,6 @@ def test_accuracies_of_a_world_by_hand() -> None:
         plain.append(np.mean([chances[t, k] for t, k in enumerate(chosen)]))
     assert world.accuracy(scores) == pytest.approx(np.mean(plain))
     assert world.accuracy(scores[0]) == pytest.approx(plain[0])
-
-
-def test_a_world_deals_rows_with_their_public_scores() -> None:
-    X, y = table(4, 150, 10, 1.5)
-    model = fit_public(X[:, :-1], y, 4)
-    world = rehearsal_module._world(model, (1.0, 0.5), 3, 4, True, np.random.default_rng(1))
-    assert world.labels.shape == (3, 4)
-    np.testing.assert_allclose(world.offset, model.scores(world.rows))
-
-
-@pytest.mark.parametrize(
-    ("announced", "simulated"),
-    [
-        ((20, 5), (20, 5)),
-        ((300, 7), (50, 7)),
-        ((300, 1000), (50, 100)),
-        ((10, 10_000), (10, 500)),
-        ((1, 10**6), (1, 5000)),
-        ((3, 1666), (3, 1666)),
-        ((3, 1667), (3, 1666)),
-    ],
-)
-def test_simulated_parties_are_at_most_50_and_have_5000_rows(
-    announced: tuple[int, int], simulated: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And every second world deals classes unevenly, two of four have the widest error."""
-    worlds: list[tuple[Any, ...]] = []
-
-    class Stopped(NamedTuple):
-        start: Array
-
-        def accuracy(self, scores: Array) -> float:
-            return 0.25
-
-    def world(model: Any, truth: Any, parties: int, rows: int, skewed: bool, generator: Any) -> Any:
-        worlds.append((truth, parties, rows, skewed))
-        return Stopped(np.zeros(0))
-
-    monkeypatch.setattr(rehearsal_module, "_world", world)
-    counted = list[int]()
-    calibration = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
-    stage = rehearsal_module._Stage(two_classes(), *announced, calibration, np.random.default_rng(1), counted.append)
-    assert stage.play([], [], {}, 5) == ({}, {})
-    usual, widest = (1.4, 0.5), (0.7, 3.0)
-    assert [each[0] for each in worlds] == [usual, usual, widest, widest, usual]
-    assert {each[1:3] for each in worlds} == {simulated}
-    assert [each[3] for each in worlds] == [False, True, False, True, False]
-    assert (counted, stage.public.tolist()) == ([1] * 5, [0.25] * 5)
-
-
-def test_all_plans_that_fit_are_rehearsed() -> None:
-    """Ranks up to the number of directions, and the number itself; both powers but for no coordinates at all."""
-    model = fit_public(table(2, 60, 20, 1.0)[0][:, :-1], table(2, 60, 20, 1.0)[1], 2)
-    plans = rehearsal_module._plans(model)
-    coordinates = [(0, 0.0), *((rank, power) for rank in (2, 4, 8, 16, 20) for power in (0.0, 0.5))]
-    rest = [(r, q, length) for r in (math.inf, 0.1) for q in (0.0, 0.5, 0.9) for length in (0.5, 1.0, 2.0, 4.0)]
-    assert [tuple(plan) for plan in plans] == [(*one, *other) for one in coordinates for other in rest]
 
 
 @pytest.mark.parametrize("quantile", [0.0, 0.5])
@@ -624,14 +477,3 @@ def test_a_fitted_step_by_hand(classes: int) -> None:
         expected = scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T
         assert np.abs(shrink(mean, deviation) - mean).max() > 0
         np.testing.assert_allclose(fit_rehearsed(plan, total, ballots), expected)
-
-
-def test_numbers_out_of_range_are_named() -> None:
-    X, y = table(2, 60, 8, 1.0)
-    for change, name in (
-        ({"rows": 0}, "the announced number of rows must"),
-        ({"classes": 1}, "the number of classes must"),
-        ({"parties": 0}, "the number of parties must"),
-    ):
-        with pytest.raises(InvalidParameter, match=f"^{name}"):
-            rehearsal_of(X, y, **{"classes": 2, "parties": 5, "rows": 9, "epsilon": 1.0} | change)  # type: ignore[arg-type]

@@ -51,14 +51,6 @@ def test_repr_of_an_average_shows_no_parameters() -> None:
     assert "0.123" not in text
 
 
-def test_public_fields_of_an_average() -> None:
-    """Each entry is correctly rounded, within half a unit in the last place or of the least number there is."""
-    assert Average(np.zeros(2), 3.0, 4).norm_limit == 3 * (1 + 2.0**-50)
-    assert Average(np.zeros(2), 2.0**-947, 4).inexactness == 2.0**-1000 + 2.0**-1000
-    one = average_of([7, -7], 1, 2, FIXED, features=2)
-    assert (type(one.radius), type(one.parties), one.w.tolist()) == (float, int, [7 * 2.0**-30, -7 * 2.0**-30])
-
-
 def test_invalid_averages_are_refused() -> None:
     with pytest.raises(InvalidParameter):
         average_of([1, 2], 0, 1.0, FIXED, features=2)

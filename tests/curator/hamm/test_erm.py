@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +17,12 @@ from psephos.curator.hamm.erm import (
     gradient,
     minimise,
     norm_bound,
-    risk,
     rounding_floor,
     smallest_tolerance,
 )
 from psephos.curator.hamm.labels import alpha, one_hot
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax
-from psephos.protocol.errors import DataError, InvalidParameter, NormError
+from psephos.protocol.errors import DataError, InvalidParameter
 
 LOSSES: list[Loss] = [Logistic(), Huber(), Huber(0.01), Softmax()]
 
@@ -92,18 +90,6 @@ def test_the_certificate_holds_in_extended_precision(loss: Loss, seed: int) -> N
     assert 0 < error <= floor  # a floor of nothing would not notice
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_no_direction_improves_the_risk(loss: Loss) -> None:
-    table, targets = problem(11, classes=2 if loss.binary else 3)
-    minimiser = minimise(table, targets, 1e-3, loss)
-    least = risk(table, targets, minimiser.w, 1e-3, loss)
-    generator = np.random.default_rng(0)
-    for size in (1e-2, 1.0, 30.0):
-        other = minimiser.w + size * generator.normal(size=minimiser.w.shape)
-        # Strong convexity: R(other) >= R(w*) + lambda/2 ||other - w*||^2.
-        assert risk(table, targets, other, 1e-3, loss) >= least + 0.49e-3 * np.sum((other - minimiser.w) ** 2)
-
-
 @st.composite
 def nasty(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
     """Small tables with duplicates, zero rows, huge ratios of scale, unanimous and split votes, tiny lambda."""
@@ -144,28 +130,6 @@ def test_the_least_accepted_tolerance_is_reached(loss: Loss) -> None:
             minimise(table, targets, lam, loss, tolerance=0.99 * least)
 
 
-def test_the_default_tolerance_is_reachable_for_large_problems() -> None:
-    assert smallest_tolerance(100_000, 1_000, 10, 1e-4, Softmax()) < erm.DEFAULT_TOLERANCE
-    assert smallest_tolerance(100_000, 1_000, 2, 1e-4, Huber()) < erm.DEFAULT_TOLERANCE
-
-
-def test_conjugate_gradients_find_the_same_minimiser() -> None:
-    """Columns of zeros change no minimiser, but beyond 1024 unknowns no Hessian is formed."""
-    table, targets = problem(17, classes=5)
-    dense = minimise(table, targets, 1e-4, Softmax()).w
-    free = minimise(np.pad(table, ((0, 0), (0, 205 - table.shape[1]))), targets, 1e-4, Softmax()).w
-    assert not free[:, table.shape[1] :].any()
-    assert 0 < np.linalg.norm(dense - free[:, : table.shape[1]]) <= 2 * erm.DEFAULT_TOLERANCE / 1e-4
-
-
-def test_the_rows_of_a_softmax_minimiser_sum_to_zero() -> None:
-    table, targets = problem(19, classes=5)
-    minimiser = minimise(table, targets, 1e-4, Softmax())
-    assert np.abs(minimiser.w.sum(axis=0)).max() <= 1e-14 * np.abs(minimiser.w).max()
-    shifted = gradient(table, targets, minimiser.w + 0.1, 1e-4, Softmax())
-    assert np.linalg.norm(shifted) > np.linalg.norm(gradient(table, targets, minimiser.w, 1e-4, Softmax()))
-
-
 def test_repr_of_a_minimiser_shows_no_parameters() -> None:
     table, targets = problem(23)
     minimiser = minimise(table, targets, 1e-2, Logistic())
@@ -194,17 +158,6 @@ def test_unusable_auxiliary_data_is_refused(table: object) -> None:
         check_auxiliary(table)  # type: ignore[arg-type]
 
 
-def test_width_and_norm() -> None:
-    with pytest.raises(DataError, match="not 3"):
-        check_auxiliary([[0.5, 0.5]], width=3)
-    with pytest.raises(NormError, match=r"1\.41"):
-        check_auxiliary([[1.0, 1.0]])
-    with pytest.raises(NormError):
-        check_auxiliary([[1.0 + 1e-11]])
-    rows = np.random.default_rng(0).normal(size=(1000, 30))
-    check_auxiliary(rows / np.linalg.norm(rows, axis=1, keepdims=True))  # rounding of a division is no offence
-
-
 @pytest.mark.parametrize(
     "targets",
     [[[0.5, 0.5]], [[0.5, 0.6]] * 2, [[1.5, -0.5]] * 2, [[1.0]] * 2, [[0.2, 0.3, 0.5]] * 2, [[float("nan")] * 2] * 2],
@@ -215,43 +168,6 @@ def test_invalid_soft_labels_are_refused(targets: list[list[float]]) -> None:
 
 
 # -- by their definitions
-
-
-class Counted(Logistic):
-    """The logistic loss, and how often its derivative was computed."""
-
-    derivatives = 0
-
-    def derivative(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        type(self).derivatives += 1
-        return super().derivative(scores, targets)
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax()], ids=repr)
-def test_a_newton_step_solves_for_the_gradient(loss: Loss) -> None:
-    """H s = g, H being what moves the gradient: in full where it is factored, to a tenth by conjugate gradients."""
-    table, targets = problem(29, samples=60, features=4, classes=2 if loss.binary else 3)
-    w, lam, h = np.random.default_rng(1).normal(size=4 if loss.binary else (3, 4)) / 10, 0.02, 1e-6
-    slope = gradient(table, targets, w, lam, loss)
-    product = erm._hessian_product(table, loss.curvature(table @ w.T, targets), lam, loss)
-    for step, most in (
-        (erm._direction(table, targets, w, slope, lam, loss), 1e-6),
-        (erm._conjugate_gradients(product, slope), 0.1 + 1e-6),
-    ):
-        ends = [gradient(table, targets, w + sign * h * step, lam, loss) for sign in (1, -1)]
-        moved = (ends[0] - ends[1]) / (2 * h)
-        assert step.shape == w.shape
-        assert np.linalg.norm(moved - slope) <= most * np.linalg.norm(slope)
-        np.testing.assert_allclose(product(step), moved, atol=1e-6 * float(np.linalg.norm(slope)))
-
-
-@pytest.mark.parametrize(("width", "lam", "most"), [(8, 1e-2, 6), (8, 1e-4, 8), (1025, 1e-2, 8), (1025, 1e-4, 10)])
-def test_a_minimiser_takes_few_steps(width: int, lam: float, most: int) -> None:
-    """One gradient at 0 and one a step: Newton's method doubles the digits, conjugate gradients take a tenth each."""
-    table, targets = problem(31)
-    Counted.derivatives = 0
-    minimise(np.pad(table, ((0, 0), (0, width - 8))), targets, lam, Counted())
-    assert Counted.derivatives <= most
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -285,70 +201,7 @@ def test_the_certificate_is_the_norm_plus_rounding(tilt: float) -> None:
     assert (bound - norm) / (norm * 1004 * u + floor) == pytest.approx(1, abs=1e-3)
 
 
-def test_public_fields_of_a_minimiser() -> None:
-    for shape, loss, classes in (((3,), Logistic(), 2), ((5, 3), Softmax(), 5)):
-        minimiser = erm.Minimiser(np.zeros(shape), 0.0, 1e-3, 0.25, loss)
-        assert minimiser.inexactness == 4e-3
-        assert minimiser.norm_limit == norm_bound(loss, classes, 0.25) + 4e-3
-
-
-def test_a_softmax_step_leaves_no_mean_in_the_rows() -> None:
-    w = np.arange(6.0).reshape(2, 3)
-    assert erm._centred(w, Softmax()).tolist() == [[-1.5] * 3, [1.5] * 3]
-    assert erm._centred(w[0], Logistic()) is w[0] or erm._centred(w[0], Logistic()).tolist() == w[0].tolist()
-
-
 # -- what is taken, at its limits
-
-
-def test_features_are_converted_to_contiguous_float64() -> None:
-    features = check_auxiliary(np.asfortranarray([[0, 1], [1, 0]], dtype=np.int8), width=2)
-    assert features.dtype == np.float64
-    assert features.flags["C_CONTIGUOUS"]
-    assert check_auxiliary([[1 + 2.0**-40]]).tolist() == [[1 + 2.0**-40]]
-    with pytest.raises(NormError):
-        check_auxiliary([[1 + 2.0**-38]])
-
-
-@pytest.mark.parametrize(
-    ("table", "named"),
-    [
-        ([["a"]], "not a table of numbers"),
-        ([1.0], "1-dimensional"),
-        (np.zeros((0, 3)), "no auxiliary samples"),
-        (np.zeros((3, 0)), "no features"),
-        ([[np.nan]], "NaN or infinite"),
-    ],
-)
-def test_features_that_cannot_be_used_are_refused(table: Any, named: str) -> None:
-    with pytest.raises(DataError, match=named):
-        check_auxiliary(table)
-
-
-@pytest.mark.parametrize(
-    ("targets", "loss", "named"),
-    [
-        ([1.0, 0.0], Logistic(), "one row for each of the 2"),
-        ([[1.0, 0.0]], Logistic(), "one row for each of the 2"),
-        ([[1.0], [1.0]], Softmax(), "1 column"),
-        ([[0.5, 0.5, 0.0]] * 2, Logistic(), "3 column.* the logistic loss"),
-        ([[-0.1, 0.6, 0.5]] * 2, Softmax(), "between 0 and 1"),
-        ([[0.5, 0.5 + 2e-9]] * 2, Logistic(), "sum to 1"),
-        ([[0.5, 0.5 - 2e-9]] * 2, Logistic(), "sum to 1"),
-    ],
-)
-def test_targets_that_cannot_be_used_are_refused(targets: Any, loss: Loss, named: str) -> None:
-    with pytest.raises(DataError, match=named):
-        minimise([[1.0], [0.5]], targets, 1.0, loss)
-
-
-def test_targets_at_their_limits_are_accepted() -> None:
-    for targets, loss in (([[0.5, 0.5 + 1e-10]] * 2, Logistic()), ([[0.0, 1.0]] * 2, Softmax())):
-        assert minimise([[1.0], [0.5]], targets, 1.0, loss).lam == 1.0
-    with pytest.raises(InvalidParameter, match=r"^the solver's tolerance must"):
-        minimise([[1.0]], [[0.0, 1.0]], 1.0, Logistic(), tolerance=0.0)
-    with pytest.raises(InvalidParameter, match=r"^lambda must"):
-        minimise([[1.0]], [[0.0, 1.0]], 0.0, Logistic())
 
 
 # -- with a linear term

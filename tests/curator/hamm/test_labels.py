@@ -56,15 +56,6 @@ def test_ties_go_to_the_agreed_class() -> None:
     assert majority([[0, 2, 2]]).tolist() == [1]
 
 
-@given(votes())
-def test_majority_labels_are_one_hot_soft_labels(case: tuple[np.ndarray, np.ndarray]) -> None:
-    _, counts = case
-    labels = majority(counts)
-    targets = one_hot(labels, counts.shape[1])
-    assert targets.argmax(axis=1).tolist() == labels.tolist()
-    assert (targets.sum(axis=1) == 1).all()
-
-
 @pytest.mark.parametrize(
     "counts",
     [
@@ -114,24 +105,6 @@ def test_labels_outside_the_agreed_classes_are_refused(labels: list[object]) -> 
 def test_entries_whose_sum_wraps_around_are_refused() -> None:
     with pytest.raises(DataError):
         check_counts([[1, 1, 1, 1], [2**62, 2**62, 2**62, 2**62 + 4]])  # 4 modulo 2^64, as the first row
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint8, np.uint64])
-def test_counts_and_labels_of_any_kind_of_integer_are_int64(kind: type) -> None:
-    counts = np.array([[3, 0, 1], [0, 4, 0]], dtype=kind)
-    for array in (check_counts(counts), majority(counts), majority(counts[:1, [0, 2]])):
-        assert array.dtype == np.int64
-    assert check_counts(np.array([[2**63 - 1, 0]], dtype=np.uint64)).tolist() == [[2**63 - 1, 0]]
-    assert one_hot(np.zeros(0, dtype=kind), 2).shape == (0, 2)
-
-
-def test_one_party_must_have_voted_and_one_sample_is_enough() -> None:
-    assert check_counts([[1, 0]]).tolist() == check_counts([[1, 0]], parties=1).tolist() == [[1, 0]]
-    for parties in (0, -1):
-        with pytest.raises(DataError, match="all zero"):
-            check_counts([[0, 0]], parties=parties)
-    with pytest.raises(DataError, match="negative"):
-        check_counts(np.array([[2**63, 0]], dtype=np.uint64))
 
 
 def test_decisions_of_a_linear_classifier() -> None:

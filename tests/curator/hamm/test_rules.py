@@ -15,7 +15,6 @@ from psephos.curator.hamm.rules import (
     HAMM_LAMBDA,
     RIDGES,
     RidgeRule,
-    average_noise_share,
     averaging_radius,
     choose_method,
     suggest_method,
@@ -137,24 +136,6 @@ def test_the_method_follows_from_learners_and_parties(linear: list[str]) -> None
         choose_method([], 5)
 
 
-def test_averaging_is_suggested_for_two_classes_while_its_noise_is_short() -> None:
-    """12 parties, 25 features: at epsilon 10 and 30 but not at 1; not where public rows have labels."""
-    shares = {epsilon: average_noise_share(25, 2, 12, epsilon) for epsilon in (1.0, 10.0, 30.0)}
-    assert shares[10.0] == pytest.approx(5 / 12)
-    names = [suggest_method("statistic", ["tree"], 12, 0.2, average_share=share) for share in shares.values()]
-    assert [None if name is None else name[0] for name in names] == [None, "avg", "avg"]
-    assert suggest_method("avg", ["logistic"], 12, 0.2, average_share=shares[30.0]) is None
-    for share in (shares[1.0], math.inf):
-        suggestion = suggest_method("avg", ["logistic"], 12, 0.2, average_share=share)
-        assert suggestion is not None
-        assert suggestion[0] == "whitened"
-    suggestion = suggest_method("statistic", ["tree"], 12, 0.2, 60, shares[30.0])
-    assert suggestion is not None
-    assert suggestion[0] == "rehearsed"
-    with pytest.raises(InvalidParameter):
-        average_noise_share(25, 2, 12, 0.0)
-
-
 TREE, LINEAR = ("tree",), ("logistic", "whitened")
 SUGGESTIONS: list[tuple[Any, str | None]] = [
     (("statistic", TREE, 50, 0.3), None),
@@ -184,22 +165,3 @@ def test_suggestions_on_both_sides_of_every_limit(terms: Any, suggested: str | N
     suggestion = suggest_method(*terms)
     assert (suggestion and suggestion[0]) == suggested
     assert suggestion is None or suggestion[1]
-
-
-def test_the_noise_share_of_averaging_by_hand() -> None:
-    """2 D/(M epsilon), with D the features of one contrast for two classes and of every class for more."""
-    assert average_noise_share(25, 3, 12, 10.0) == pytest.approx(2 * 75 / 120)
-    assert average_noise_share(1, 1, 1, 2.0) == 1.0
-    for wrong in ((0, 2, 12, 1.0), (25, 0, 12, 1.0), (25, 2, 0, 1.0), (25, 2, 12, -1.0)):
-        with pytest.raises(InvalidParameter):
-            average_noise_share(*wrong)
-
-
-def test_bad_input() -> None:
-    for epsilon in (0.0, -1.0, 65.0):
-        with pytest.raises(InvalidParameter, match="epsilon"):
-            RidgeRule.of(np.eye(3), 2, Logistic()).choose(lambda lam: Sensitivity(1 / lam), epsilon)
-    with pytest.raises(InvalidParameter, match="lambda"):
-        averaging_radius(0.0, 2)
-    with pytest.raises(InvalidParameter, match="classes"):
-        averaging_radius(1.0, 1)

@@ -69,13 +69,6 @@ def foreign_key() -> PrivateKey:
 # -- keys and terms
 
 
-def test_the_curator_has_two_keys_if_sizes_are_compared() -> None:
-    assert repr(charlie()) == "<PathakCurator of 4 parties, repaired>"
-    for keys, variant in ((None, "repaired"), ((KEY, COMPARISON), "public-bound")):
-        with pytest.raises(InvalidParameter, match="two keys"):
-            PathakCurator(terms(variant=variant), keys)
-
-
 @pytest.mark.parametrize(("bits", "fits"), [(MASK_BITS + 2, False), (MASK_BITS + 4, True)])
 def test_keys_must_have_room_for_masked_shares(bits: int, fits: bool) -> None:
     key = generate_private_key(bits, test_key=True, randomness=COINS)
@@ -211,16 +204,6 @@ def test_cyclic_comparisons_are_refused() -> None:
     circle = {(i, j): (j - i) % 3 == 1 for i, j in asking.state.pairs}  # everybody loses to the next one round
     with pytest.raises(MessageError, match="contradict each other"):
         answered(curator, asking.state, circle, asking)
-
-
-def test_a_tournament_continues_with_the_undefeated() -> None:
-    curator = charlie()
-    asking = curator._ask(AwaitingAnswers((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
-    assert asking.state.pairs == ((0, 1), (2, 3))
-    step = answered(curator, asking.state, {(0, 1): True, (2, 3): False}, asking)
-    assert (step.state.standing, step.state.turn, step.state.pairs) == ((1, 2), 1, ((1, 2),))
-    assert step.state.rests == (4, 3, 2, 1)
-    assert answered(curator, step.state, {(1, 2): False}, step).state == AwaitingMaskedNoise()
 
 
 # -- the consumer

@@ -32,11 +32,6 @@ def test_sigma_solves_the_density_ratio(d: int, epsilon: float, delta: float, se
     assert chi2.sf(root**2, d) == pytest.approx(delta, rel=1e-6)
 
 
-def test_sigma_of_the_papers_setting() -> None:
-    assert bounds.sigma_from_density_ratio(10, 0.1, 0.05) == pytest.approx(85.8, abs=0.05)
-    assert bounds.sigma_as_printed(10, 0.1, 0.05) == pytest.approx(0.231, abs=5e-4)
-
-
 def _worst_loss_exceeds(sigma: float, d: int, epsilon: float, seed: int, samples: int) -> float:
     """How often the worst neighbour's log density ratio is above epsilon: b' = b - 2 b/||b|| (towards 0)."""
     norms = sigma * np.sqrt(np.random.default_rng(seed).chisquare(d, samples))
@@ -54,18 +49,6 @@ def test_sigma_bounds_the_privacy_loss_exactly(d: int, epsilon: float, delta: fl
     assert abs(_worst_loss_exceeds(sigma, d, epsilon, 0, n) - delta) < slack
     # As printed, the loss exceeds epsilon always.
     assert _worst_loss_exceeds(bounds.sigma_as_printed(d, epsilon, delta), d, epsilon, 1, 1000) == 1.0
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-320, 100.0])
-def test_invalid_epsilons_have_no_sigma(epsilon: float) -> None:
-    with pytest.raises(InvalidParameter):
-        bounds.sigma_from_density_ratio(10, epsilon, 0.05)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
-def test_invalid_deltas_have_no_sigma(delta: float) -> None:
-    with pytest.raises(InvalidParameter):
-        bounds.sigma_from_density_ratio(10, 0.1, delta)
 
 
 # -- computeSlack
@@ -103,11 +86,6 @@ def test_an_argument_out_of_range_is_refused_by_name(function: Any, good: dict[s
     for name in good:
         with pytest.raises(InvalidParameter, match=f"^{name_in_error.get(name, name)} (must|is) "):
             function(**good | {name: 0})
-
-
-def test_epsilons_without_finite_sigma_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="no finite sigma"):
-        bounds.sigma_from_density_ratio(10, 1e-9, 0.05, sensitivity=1e308)
 
 
 def test_determinant_bound_holds_on_real_hessians() -> None:
@@ -170,15 +148,6 @@ def test_pure_composition_equals_randomised_response(epsilon: float, k: int, del
     assert composed == pytest.approx(exact, rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("delta", [1e-3, 0.05, 0.2, 0.4])
-@pytest.mark.parametrize("k", range(1, 8))
-def test_few_releases_compose_at_every_delta(epsilon: float, k: int, delta: float) -> None:
-    """Large deltas use the middle terms of the binomial, where even and odd numbers of releases differ."""
-    exact = _exact_randomised_response(epsilon, k, delta)
-    assert bounds.pure_composition(epsilon, k, delta) == pytest.approx(exact, rel=1e-9, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "k", "delta"), [(0.01, 2000, 1e-15), (0.01, 2000, 1e-40), (0.1, 1000, 1e-15), (3.0, 5, 1e-9)]
 )
@@ -199,12 +168,3 @@ def test_pure_composition_is_exact_for_small_deltas_too(epsilon: float, k: int, 
 def test_pure_composition_agrees_with_the_accountant() -> None:
     events = [pure_event("sum", 0.2)] * 30
     assert bounds.pure_composition(0.2, 30, 0.01) == pytest.approx(compose(events, 0.01), rel=1e-2)
-
-
-def test_composition_at_extreme_deltas() -> None:
-    """At delta = 0.5 nothing is left of two answers at 0.001; of one at 3 as much as its own hockey stick leaves."""
-    assert bounds.pure_composition(0.001, 2, 0.5) == 0.0
-    p = math.exp(3) / (1 + math.exp(3))
-    assert bounds.pure_composition(3.0, 1, 0.01) == pytest.approx(math.log((p - 0.01) / (1 - p)), rel=1e-12, abs=0)
-    assert bounds.pure_composition(3.0, 1, 1e-300) == 3.0
-    assert bounds.pure_composition(0.5, 2, 1e-300) == 1.0

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.checks import check_positive
-from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, gradient, risk, rounding_floor
+from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, NORM_SLACK, check_auxiliary, gradient, risk
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import Huber, Logistic, Loss, Softmax
 from psephos.curator.psgd import gop
@@ -128,27 +127,6 @@ def test_minimiser_against_scipy(loss: Logistic | Huber, ridge: float) -> None:
     assert np.linalg.norm(w - reference.x) <= (certified + reached) / ridge * (1 + 1e-9) + 1e-12
 
 
-def test_without_noise_it_is_logistic_regression() -> None:
-    X, y, _ = problem()
-    w = perturbed_minimiser(X, y, ridge=0.01, eta=np.zeros(5), loss=Logistic()).w
-    reference = LogisticRegression(C=1 / (0.01 * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, y)
-    assert w == pytest.approx(reference.coef_[0], abs=1e-6)
-
-
-def test_gradient_against_differences() -> None:
-    X, y, eta = problem()
-    targets, w = one_hot((y > 0).astype(np.int64), 2), np.linspace(-1, 1, 5)
-    numeric = [
-        (
-            perturbed_risk(X, targets, w + h, 0.1, eta, Logistic())
-            - perturbed_risk(X, targets, w - h, 0.1, eta, Logistic())
-        )
-        / 2e-6
-        for h in 1e-6 * np.eye(5)
-    ]
-    assert perturbed_gradient(X, targets, w, 0.1, eta, Logistic()) == pytest.approx(numeric, abs=1e-7)
-
-
 def test_output_noise_matches_its_budget() -> None:
     """eta has 98 % of the budget's sigma, the output noise covers twice the certified distance."""
     X, y, _ = problem()
@@ -196,37 +174,3 @@ def test_bad_input(change: dict[str, object], error: type[Exception]) -> None:
     options = {"X": X, "y": y, "epsilon": 1.0, "delta": 0.01, "lam": 0.1, "loss": Logistic(), **change}
     with pytest.raises(error):
         release_gop(**options)
-
-
-def test_an_eta_of_wrong_length_is_refused() -> None:
-    X, y, _ = problem()
-    with pytest.raises(InvalidParameter, match="eta"):
-        perturbed_minimiser(X, y, ridge=0.1, eta=np.zeros(4), loss=Logistic())
-    for eta in (np.full(5, np.nan), np.full(5, np.inf), np.zeros((5, 1))):
-        with pytest.raises(InvalidParameter, match="eta"):
-            perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=Logistic())
-
-
-def test_invalid_labels_are_refused() -> None:
-    X, y, eta = problem()
-    for labels in (y[:-1], y[:, None], np.where(y > 0, 2, -1), np.where(y > 0, 1, 0), np.where(y > 0, 1, -2)):
-        with pytest.raises(DataError, match="labels must be -1 and"):
-            perturbed_minimiser(X, labels, ridge=0.1, eta=eta, loss=Logistic())
-    with pytest.raises(InvalidParameter, match="binary loss"):
-        perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=Softmax())
-    integers = [int(label) for label in y]
-    one, two = (perturbed_minimiser(X, z, ridge=0.1, eta=[1, 2, 3, 4, 5], loss=Logistic()) for z in (y, integers))
-    assert (one.w == two.w).all()
-    assert (one.lam, one.tolerance) == (0.1, 1e-9)
-
-
-def test_the_tolerance_that_rounding_leaves_grows_with_eta() -> None:
-    """Eight floors at the longest minimiser, (L + ||eta||/N)/ridge, with one addition more."""
-    X, y, eta = problem()
-    tilt = float(np.linalg.norm(eta / 200))
-    floor = rounding_floor(200, 5, 2, (1 + tilt) / 0.01, 0.01, Logistic())
-    least = 8 * (floor + 4 * 2.0**-53 * tilt)
-    options = {"ridge": 0.01, "eta": eta, "loss": Logistic()}
-    assert perturbed_minimiser(X, y, **options, tolerance=least * (1 + 1e-12)).gradient_norm <= least * (1 + 1e-12)
-    with pytest.raises(InvalidParameter, match="tolerance"):
-        perturbed_minimiser(X, y, **options, tolerance=least * (1 - 1e-12))
