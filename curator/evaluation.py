@@ -236,9 +236,6 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
     Args:
         X: float64 (N, d), public rows, whose scores determine the bins; the last feature is a positive constant.
         weights: of the classifier, as in `ScoreGrid`.
-        classes: K.
-        parties: M.
-        epsilon: privacy parameter.
         unit: what it protects.
         bins: of the score, at least 2.
         contributors: number of parties whose shares make up the noise; by default all.
@@ -358,7 +355,6 @@ def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) ->
     """Estimate everything that a noisy sum says about the classifier, or the prediction.
 
     Args:
-        plan: the plan.
         total: `plan.dimension` integers, with the noise.
         ballots: number of parties whose vectors are in it.
     """

@@ -188,7 +188,6 @@ def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
 
     Args:
         name: 'logistic' (binary logistic for two classes, softmax for more), 'huber' or 'softmax'.
-        classes: K.
         half_width: h of the approximate hinge.
     """
     if classes < 2:

@@ -163,7 +163,6 @@ def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: L
         labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
         counts: int64 (N, K), as in `erm_method`.
         auxiliary: float64 (N, d), as in `erm_method`.
-        loss: the loss.
 
     Returns:
         A function that raises as `psephos.curator.hamm.erm.minimise`.
@@ -186,7 +185,6 @@ def erm_method(
         labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
         counts: int64 (N, K), votes per auxiliary sample and class, every row summing to M.
         auxiliary: float64 (N, d), rows of norm at most 1.
-        loss: the loss.
         request: the parameters of the release.
         fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
     """
@@ -257,7 +255,6 @@ def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float
     Args:
         counts: int64 (N, K), as in `erm_method`.
         auxiliary: float64 (N, d), as in `erm_method`.
-        lam: lambda.
     """
     return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
 

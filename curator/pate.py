@@ -109,9 +109,6 @@ def plan_pate(
 
     Args:
         samples: N.
-        classes: K.
-        parties: M.
-        epsilon: privacy parameter.
         delta: for GNMax.
         aggregator: "gnmax" (Gaussian noise) or "lnmax" (Laplace noise, a pure epsilon).
         queries: Q; None uses the module's rule.
@@ -150,8 +147,6 @@ def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Random
 
     Args:
         counts: integers (N, K).
-        plan: the plan.
-        randomness: source of the noise.
 
     Raises:
         DataError: the counts do not fit the plan, or as `check_counts`.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic
+from psephos.curator.noise_plan import JointNoise, NoisePlan, joint_noise
 from psephos.curator.rehearsed import public_features
 from psephos.curator.statistic import MechanismName, direction_signs
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
@@ -41,13 +42,8 @@ from psephos.protocol.grids.record import (
     PartyBall,
     RecordGrid,
 )
-from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
-    SAMPLER_DISTANCE,
-    DiscreteGaussian,
-    DiscreteLaplace,
     check_epsilon,
-    discrete_gaussian_variance,
     gaussian_sigma,
 )
 from psephos.protocol.privacy.precision import rounded_up
@@ -170,7 +166,7 @@ def _largest_distance(s: Array, k: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordPlan:
+class RecordPlan(NoisePlan):
     """The public parameters of one record step, fixed before anybody sums.
 
     Attributes:
@@ -200,13 +196,10 @@ class RecordPlan:
     l2: Sensitivity
     epsilon: float | None
     delta: float
-    mechanism: DiscreteLaplace | DiscreteGaussian | None
+    mechanism: JointNoise | None
     inflation: float = 1.0
 
-    @property
-    def dimension(self) -> int:
-        """Number of entries of the sum."""
-        return self.grid.length
+    event_name: ClassVar[str] = "record step"
 
     @property
     def unit(self) -> Unit:
@@ -221,26 +214,12 @@ class RecordPlan:
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the sum in the mechanism's norm, in units of the largest gradient of a row."""
-        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return replace(bound, value=bound.value / 2.0**ENTRY_BITS)
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """Privacy cost of one release. Raises InvalidParameter for a plan without noise."""
-        if self.mechanism is None or self.epsilon is None:
-            raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give plan_records an epsilon")
-        if isinstance(self.mechanism, DiscreteGaussian):
-            return event_of("record step", self.mechanism, self.l2.value, self.epsilon, unit=self.unit)
-        return pure_event("record step", self.epsilon, distance=SAMPLER_DISTANCE, unit=self.unit)
+        return self._bound_over(2.0**ENTRY_BITS)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise in an entry of the sum, in units of the largest gradient; 0 without noise."""
-        if self.mechanism is None:
-            return 0.0
-        scale = self.mechanism
-        variance = float(scale.variance) if isinstance(scale, DiscreteGaussian) else 2 * float(scale.scale_units) ** 2
-        return math.sqrt(variance * self.inflation) / 2.0**ENTRY_BITS
+        return math.sqrt(self.noise_variance) / 2.0**ENTRY_BITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +262,6 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         labels: class numbers (N,), -1 where a public row has no label; None if none has one. Of a numeric label
             numbers (N,), NaN where there is none.
         classes: K; 1 for a numeric label.
-        parties: M.
         rows: the announced number of rows of all parties together.
         epsilon: privacy parameter; None plans a release without noise.
         delta: for "gaussian" only.
@@ -320,12 +298,8 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     elif grid.norm != norm or grid.classes != classes:
         raise InvalidParameter(f"the agreed grid is for {grid.classes} classes and {grid.norm}, not for this release")
     l1, l2 = record_sensitivity(grid)
-    noise: DiscreteLaplace | DiscreteGaussian | None = None
-    if epsilon is not None:
-        if mechanism == "discrete-laplace":
-            noise = DiscreteLaplace.for_epsilon(l1.value, epsilon, grid.length, 1.0)
-        else:
-            noise = DiscreteGaussian(grid.length, discrete_gaussian_variance(l2.value, epsilon, delta))
+    bound = (l1 if norm == "l1" else l2).value
+    noise = None if epsilon is None else joint_noise(norm, bound, epsilon, delta, grid.length)
     public, spread = _public_moment(grid, X)
     plan = RecordPlan(
         grid=grid,

@@ -212,7 +212,6 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     Args:
         features: float64 (N, d), public rows without the constant.
         labels: class numbers (N,), -1 where a row has no label.
-        classes: K.
 
     Raises:
         DataError: all rows are the same, or none has a label.
@@ -515,7 +514,6 @@ def rehearse(
 
     Args:
         model: the public model.
-        parties: M.
         rows: about how many rows a party has, as announced.
         noises: laws among which the rehearsal may choose, each a function of the number of entries of a vector.
         done: called with 1 after each of `WORLDS` worlds.

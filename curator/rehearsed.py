@@ -14,13 +14,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.noise_plan import JointNoise, NoisePlan, joint_noise, variance_of
 from psephos.curator.rehearsal import (
     Noise,
     PublicModel,
@@ -35,13 +36,6 @@ from psephos.protocol.grids.directions import FIXED_POINT
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import contrast_basis
-from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
-from psephos.protocol.privacy.mechanisms import (
-    SAMPLER_DISTANCE,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    discrete_gaussian_variance,
-)
 from psephos.protocol.privacy.precision import rounded_up
 
 __all__ = [
@@ -62,7 +56,7 @@ REHEARSED_ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class RehearsedPlan:
+class RehearsedPlan(NoisePlan):
     """The public parameters of a rehearsed step, fixed before anybody computes a vector.
 
     Attributes:
@@ -83,13 +77,10 @@ class RehearsedPlan:
     l2: Sensitivity
     epsilon: float
     delta: float
-    mechanism: DiscreteLaplace | DiscreteGaussian | None
+    mechanism: JointNoise | None
     inflation: float
 
-    @property
-    def dimension(self) -> int:
-        """Number of entries of the sum."""
-        return self.grid.length
+    event_name: ClassVar[str] = "rehearsed step"
 
     @property
     def rank(self) -> int:
@@ -99,41 +90,17 @@ class RehearsedPlan:
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the mean of the parties' vectors, in the mechanism's norm: 2/M."""
-        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return replace(bound, value=bound.value / (self.grid.maximum * self.parties))
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """Privacy cost of one release. Raises InvalidParameter for a plan without noise."""
-        if self.mechanism is None:
-            raise InvalidParameter("this plan adds no noise, so it has no privacy cost")
-        if isinstance(self.mechanism, DiscreteGaussian):
-            return event_of("rehearsed step", self.mechanism, self.l2.value, self.epsilon)
-        return pure_event("rehearsed step", self.epsilon, distance=SAMPLER_DISTANCE)
+        return self._bound_over(self.grid.maximum * self.parties)
 
     @property
     def variance(self) -> float:
         """Variance of the whole noise in an entry of the sum of all M vectors of norm 1; 0 without noise."""
-        if self.mechanism is None:
-            return 0.0
-        return _variance(self.mechanism) * self.inflation
+        return self.noise_variance / 4.0**FIXED_POINT.fraction_bits
 
 
-def _variance(mechanism: DiscreteLaplace | DiscreteGaussian) -> float:
-    """Return the variance of an entry of the noise, in units of squared vectors of norm 1."""
-    if isinstance(mechanism, DiscreteLaplace):
-        units = 2 * float(mechanism.scale_units) ** 2
-    else:
-        units = float(mechanism.variance)
-    return units / 4.0**FIXED_POINT.fraction_bits
-
-
-def _mechanism(norm: Norm, entries: int, epsilon: float, delta: float) -> DiscreteLaplace | DiscreteGaussian:
-    """Return the noise of a sum of vectors of norm at most 1; L1 takes discrete Laplace, L2 discrete Gaussian noise."""
-    diameter = rounded_up(2.0 * FIXED_POINT.limit(1.0))
-    if norm == "l1":
-        return DiscreteLaplace.for_epsilon(diameter, epsilon, entries, 1.0)
-    return DiscreteGaussian(entries, discrete_gaussian_variance(diameter, epsilon, delta))
+def _mechanism(norm: Norm, entries: int, epsilon: float, delta: float) -> JointNoise:
+    """Return the noise of a sum of vectors of norm at most 1."""
+    return joint_noise(norm, rounded_up(2.0 * FIXED_POINT.limit(1.0)), epsilon, delta, entries)
 
 
 def rehearsal_of(  # wide: every keyword is a public term of the release
@@ -156,10 +123,7 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         X: float64 (N, d), the scaled public rows. The last feature is the constant of the scaling, which is
             positive and, among rows of length 1, differs from row to row.
         labels: class numbers (N,), -1 where a public row has no label.
-        classes: K.
-        parties: M.
         rows: about how many rows a party has, as announced.
-        epsilon: privacy parameter.
         delta: for "gaussian" only.
         mechanism: "discrete-laplace", or "gaussian": discrete Gaussian or Laplace noise, as the rehearsal chooses.
         contributors: number of parties whose shares make up the noise; by default all.
@@ -176,7 +140,8 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
 
     def noise(norm: Norm, entries: int) -> Noise:
         if (norm, entries) not in known:
-            variance = _variance(_mechanism(norm, entries, epsilon, delta)) * inflation
+            law = variance_of(_mechanism(norm, entries, epsilon, delta)) / 4.0**FIXED_POINT.fraction_bits
+            variance = law * inflation
             known[norm, entries] = Noise(norm, math.sqrt(variance) / parties, inflation)
         return known[norm, entries]
 
@@ -191,8 +156,6 @@ def plan_rehearsed(
 
     Args:
         rehearsal: what `rehearsal_of` returned for the same terms.
-        parties: M.
-        epsilon: privacy parameter.
         delta: for discrete Gaussian noise only.
         contributors: number of parties whose shares make up the noise; by default all.
     """
@@ -225,8 +188,6 @@ def plan_of_grid(
     Args:
         grid: maps one party's rows to the integers that are summed.
         scale: positive; `RehearsedPlan.scale`.
-        parties: M.
-        epsilon: privacy parameter.
         delta: for discrete Gaussian noise only.
         contributors: number of parties whose shares make up the noise; by default all.
     """
@@ -266,7 +227,6 @@ def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = N
     """Return the classifier of a sum that already carries its noise: post-processing of it and of public values.
 
     Args:
-        plan: the plan.
         total: `plan.dimension` integers, in lattice units.
         ballots: number of parties counted; by default all that were planned.
 

@@ -25,6 +25,7 @@ from scipy.special import ndtri
 
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
+from psephos.curator.noise_plan import joint_noise
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
@@ -40,7 +41,6 @@ from psephos.protocol.privacy.mechanisms import (
     RoundedGaussian,
     SphericalLaplace,
     check_epsilon,
-    discrete_gaussian_variance,
     gaussian_sigma,
     simulate_gaussian,
     simulate_laplace,
@@ -359,9 +359,6 @@ def choose_rank(  # the release's public terms
 
     Args:
         most: largest r allowed.
-        classes: K.
-        parties: M.
-        epsilon: privacy parameter.
         delta: for "gaussian" only.
         mechanism: the noise.
 
@@ -490,8 +487,6 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
 
     Args:
         X: float64 (N, d), the public auxiliary features, of any norm: rows are scaled to unit length.
-        classes: K.
-        parties: M.
         epsilon: privacy parameter; None plans a release without noise.
         delta: for "gaussian" only.
         mechanism: one of `MECHANISMS`.
@@ -608,9 +603,9 @@ def _noise(
     if name == "spherical-laplace":
         return SphericalLaplace.for_epsilon(l2, epsilon, dimension, 1.0)
     if name == "discrete-laplace":
-        return DiscreteLaplace.for_epsilon(l1, epsilon, dimension, 1.0)
+        return joint_noise("l1", l1, epsilon, delta, dimension)
     if joint:
-        return DiscreteGaussian(dimension, discrete_gaussian_variance(l2, epsilon, delta))
+        return joint_noise("l2", l2, epsilon, delta, dimension)
     return RoundedGaussian.for_epsilon_delta(l2, epsilon, delta, dimension, 1.0)
 
 
@@ -667,7 +662,6 @@ def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = 
     Args:
         total: `plan.dimension` integers, in lattice units.
         plan: the plan; `for_ballots` where parties are absent.
-        randomness: source of the noise.
     """
     _check_length(total, plan)
     if plan.mechanism is not None:
@@ -694,8 +688,6 @@ def simulate_release(
 
     Args:
         counts: integers (N, K).
-        plan: the plan.
-        generator: source of the noise.
 
     Raises:
         DataError: the counts do not fit the plan.

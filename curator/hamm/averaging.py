@@ -55,7 +55,6 @@ def average_of(
         radius: C.
         fixed_point: the encoding.
         features: d.
-        classes: K.
     """
     if parties < 1:
         raise InvalidParameter(f"an average needs at least one party, not {parties}")

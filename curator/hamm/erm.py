@@ -161,8 +161,6 @@ def risk(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> f
         features: (N, d).
         targets: (N, K).
         w: (d,) for a binary loss, (K, d) for softmax.
-        lam: lambda.
-        loss: the loss.
     """
     return float(loss.value(_scores(features, w), targets).mean() + lam / 2 * np.vdot(w, w))
 
@@ -273,8 +271,6 @@ def minimise(
     Args:
         features: (N, d), rows of norm at most 1.
         targets: (N, K), rows summing to 1 (`alpha`, or `one_hot` of majority labels).
-        lam: lambda.
-        loss: the loss.
         tolerance: tau.
         tilt: of w's shape, for softmax with rows that sum to 0; R(w) + tilt.w is minimised (objective perturbation).
 

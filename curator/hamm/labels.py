@@ -92,7 +92,6 @@ def one_hot(labels: ArrayLike, classes: int) -> NDArray[np.float64]:
 
     Args:
         labels: integers in [0, classes), shape (N,).
-        classes: K.
 
     Returns:
         float64 of shape (N, K), a single 1 in each row.

@@ -103,9 +103,6 @@ def erm_bound(
 
     Args:
         labels: 'majority' (Algorithm 1) or 'soft' (Algorithm 2).
-        loss: the loss.
-        parties: M.
-        classes: K.
         features: auxiliary features, float64 (N, d).
         protect_auxiliary: neighbours also differ in one auxiliary sample (Hamm 4.5). rho, a function of the samples, is
             not used then.
@@ -148,7 +145,6 @@ def mechanism_for(
         inexactness: bound of the parameters' distance from the vector with this sensitivity.
         norm_limit: bound of the parameters' norm.
         sensitivity: L2 sensitivity of the exact vector.
-        epsilon: privacy parameter.
         noise: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
         delta: for Gaussian noise.
 
@@ -196,10 +192,8 @@ def perturb(
         classifier: the parameters.
         sensitivity: of the exact minimiser or average (`erm_sensitivity`, `psephos.curator.hamm.sensitivity.average`);
             inexactness and rounding are added here.
-        epsilon: privacy parameter.
         noise: as in `mechanism_for`.
         delta: for Gaussian noise.
-        randomness: source of the noise.
     """
     shape = classifier.w.shape
     mechanism, total = mechanism_for(

@@ -69,8 +69,6 @@ class RidgeRule:
 
         Args:
             features: the auxiliary rows, float64 (N, d).
-            classes: K.
-            loss: the loss.
             private: whether an auxiliary row is private; the moments are then 1/j up to a factor, whatever the rows.
         """
         samples, width = features.shape
@@ -127,7 +125,6 @@ class RidgeRule:
         """Return the expected length of the noise in the scores, as a multiple of that of the scores without noise.
 
         Args:
-            lam: lambda.
             sensitivity: L2 sensitivity at this lambda.
             epsilon, noise, delta: as in `choose`.
         """
@@ -146,7 +143,6 @@ def choose_method(
 
     Args:
         learners: names of the learners that the parties agreed on.
-        parties: M.
         labelled: number of labelled public rows; 0 unless they are of two classes or more.
 
     Returns:
@@ -170,8 +166,6 @@ def average_noise_share(features: int, classes: int, parties: int, epsilon: floa
 
     Args:
         features: d, with the constant of the scaling. classes: K.
-        parties: M.
-        epsilon: privacy parameter.
     """
     if min(features, classes, parties, epsilon) <= 0:
         raise InvalidParameter("the numbers of features, classes and parties and epsilon must be positive")
@@ -191,7 +185,6 @@ def suggest_method(
     Args:
         method: the chosen method, "statistic", "soft", "vote", "avg" or another.
         learners: names of the learners that the parties agreed on.
-        parties: M.
         noise_share: expected length of the noise, as a multiple of the signal's: for soft and vote
             `RidgeRule.noise_share`, for statistic of the largest statistic.
         labelled: as in `choose_method`.

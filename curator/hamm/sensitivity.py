@@ -140,7 +140,6 @@ def radius(lam: float, classes: int = 2) -> float:
     stationarity condition with w; a sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e).
 
     Args:
-        lam: lambda.
         classes: K; 2 covers the logistic loss with one weight vector and the softmax with two.
 
     Examples:
@@ -179,9 +178,6 @@ def risk_minimiser(
     Args:
         labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
         loss: what is known of the loss.
-        lam: lambda.
-        parties: M.
-        classes: K.
         rho: of the public features (`rho`); not with `samples`, since it is a function of them.
         samples: N, where neighbouring inputs also differ in one auxiliary sample.
 

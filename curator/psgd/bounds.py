@@ -41,8 +41,6 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
     determinant by a factor of at most 1 + c/(N lambda), so half of the term would be enough; this is the paper's.)
 
     Args:
-        epsilon: privacy parameter.
-        lam: lambda.
         records: N.
         smoothness: c.
     """
@@ -97,9 +95,7 @@ def footnote_four(
     computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs.
 
     Args:
-        epsilon: privacy parameter.
         delta: privacy parameter.
-        lam: lambda.
         sizes: the N_k.
         smoothness: c.
         dimension: d.
