@@ -48,11 +48,11 @@ ORDER: list[tuple[str, list[str]]] = [
             "extend.md",
         ],
     ),
-    ("How it works", ["how-it-works.md", "protocols/", "theory.md"]),
+    ("How it works", ["protocols/", "theory.md"]),
     ("Security", ["security/"]),
     ("Results", ["accuracy.md", "performance.md", "compared.md"]),
     ("Examples", ["examples/"]),
-    ("Look up", ["commands.md", "library.md", "report.md", "json.md", "wire.md", "design.md", "glossary.md"]),
+    ("Look up", ["commands.md", "library.md", "report.md", "json.md", "wire.md", "design.md"]),
 ]
 
 
