@@ -1,8 +1,7 @@
-"""The page of each protocol says what its roles take and what its runs send."""
+"""The page of each protocol says what its runs send."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,19 +18,13 @@ from psephos.protocol import PackingPlan, Round, vote_round
 from psephos.protocol.driver import Driver
 from psephos.protocol.pathak.terms import Variant
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.roles import Machine, Role
+from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
-ROLES = [
-    (page.stem, heading, path)
-    for page in sorted(PAGES.glob("*.md"))
-    for heading in re.findall(r"^### .*$", page.read_text(encoding="utf-8"), re.M)
-    for path in re.findall(r"\(`(psephos\.[\w.]+)`\)", heading)
-]
 
 
 def section(page: str, heading: str) -> str:
@@ -43,25 +36,6 @@ def rows(text: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
-
-@pytest.mark.parametrize(("page", "heading", "path"), ROLES, ids=lambda value: value.strip("# ").split(" (")[0])
-def test_roles_accept_the_messages_of_their_page(page: str, heading: str, path: str) -> None:
-    module, _, name = path.rpartition(".")
-    role: type[Machine] = getattr(importlib.import_module(module), name)
-    messages = rows(section(page, heading))
-    transitions = [
-        (state, kind, sender)
-        for states, kinds, sender, _ in messages
-        for state in states.split(", ")
-        for kind in kinds.split(", ")
-    ]
-    assert sorted((state, kind) for state, kind, _ in transitions) == sorted(
-        (f"`{rule.state.__name__}`", rule.kind.title) for rule in role.table
-    )
-    assert {kind for _, kind, sender in transitions if "the board" in sender} == {kind.title for kind in role.reads}
-
-
-# -- what is sent, by runs
 
 KEY_BITS, PARTIES = 512, 4
 PER_CIPHERTEXT = "384 (s + 1) per ciphertext"  # s = 1 in these runs
