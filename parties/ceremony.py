@@ -78,12 +78,7 @@ class CeremonyHolder(PublicChecks, Machine):
     def __init__(self, terms: CeremonyTerms, number: int, *, randomness: Randomness = SYSTEM) -> None:
         """
         Args:
-            terms: the terms of the ceremony.
-            number: j, from 1 to n.
             randomness: source of all secrets.
-
-        Raises:
-            InvalidParameter: there is no such holder.
         """
         super().__init__(terms, number)
         self.name, self._randomness = f"holder {number}", randomness
@@ -313,12 +308,7 @@ class CeremonyHolder(PublicChecks, Machine):
 
     @gathers(AwaitingOpenedSeeds, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
     def blame(self, state: AwaitingOpenedSeeds, messages: Said) -> Step:
-        """Compare all messages with what follows from the opened seeds.
-
-        Raises:
-            CheatingError: names the holders whose messages differ.
-            AgreementError: no message differs.
-        """
+        """Compare all messages with what follows from the opened seeds."""
         evidence, search = state.evidence, state.evidence.search
         batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, messages))
         liars = self._liars(search, batch)
@@ -357,11 +347,7 @@ class CeremonyHolder(PublicChecks, Machine):
     @takes(AwaitingTestDecryptions, Kind.COMPLAINT)
     @takes(AwaitingOpenedSeeds, Kind.COMPLAINT)
     def judge_complaint(self, state: object, entry: Entry) -> Step:
-        """Recompute what the complainer received.
-
-        Raises:
-            CheatingError: names the holders that sent it a wrong value, or the complainer where nobody did.
-        """
+        """Recompute what the complainer received."""
         name, evidence = entry.sender, self._evidence(state)
         search, j = evidence.search, self.terms.names.index(name) + 1
         others, sets = self._others(j), self._sets_of(j)

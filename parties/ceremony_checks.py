@@ -168,11 +168,7 @@ class PublicChecks(HolderComputation):
         return threshold_key(self.terms, n, theta, evidence.committed)
 
     def _opens_tests(self, evidence: WinnerEvidence, key: ThresholdKey, messages: Said) -> bool:
-        """Return whether any t of the partial decryptions open the public ciphertexts.
-
-        Raises:
-            CheatingError: one is not proved.
-        """
+        """Return whether any t of the partial decryptions open the public ciphertexts."""
         ciphertexts, plaintexts = test_ciphertexts(self.terms, key.key.modulus)
         parts, wrong = {}, []
         for j, (name, data) in enumerate(messages.items(), 1):
@@ -196,23 +192,12 @@ class CeremonyReader(PublicChecks):
     """Computes the key that a ceremony has made from its public messages, and checks these."""
 
     def __init__(self, terms: CeremonyTerms, entries: Iterable[Entry]) -> None:
-        """
-        Args:
-            terms: the terms of the ceremony.
-            entries: messages of `psephos.parties.ceremony.CEREMONY_KINDS`, in the order of the board.
-        """
         super().__init__(terms, 1)
         self._entries = iter(entries)
         self._arrived: dict[Kind, dict[str, bytes]] = {}
 
     def key(self) -> ThresholdKey:
-        """Return the key.
-
-        Raises:
-            AgreementError: the ceremony is not complete, a holder complains, or the messages make no key.
-            CheatingError: a holder has sent something else than follows, or than it committed to.
-            MessageError, WrongRoundError, ShareRangeError: a message is malformed, or belongs elsewhere.
-        """
+        """Return the key."""
         material = self._material()
         search = self._searched(ModulusSearch(material, ()))
         while search.winner is None:

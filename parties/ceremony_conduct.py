@@ -63,14 +63,6 @@ class HolderComputation:
     """Computes the messages of the holders under `terms`, as far as holder `number` can."""
 
     def __init__(self, terms: CeremonyTerms, number: int) -> None:
-        """
-        Args:
-            terms: the terms of the ceremony.
-            number: the holder, from 1 to `terms.holders`.
-
-        Raises:
-            InvalidParameter: there is no such holder.
-        """
         if not 1 <= number <= terms.holders:
             raise InvalidParameter(f"number must be 1 to {terms.holders}, not {number}")
         self.terms, self.number = terms, number
@@ -81,14 +73,7 @@ class HolderComputation:
     def _seeds(
         self, material: SeedMaterial, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
     ) -> tuple[dict[int, bytes], set[int]]:
-        """Return the seeds of holder j's sets, and the holders whose contribution differs from their commitment.
-
-        Args:
-            material: the commitments and the sealed contributions of all holders.
-            j: the holder.
-            secrets: j's private keys for the other holders, in their order.
-            own: j's contributions to its sets, in their order.
-        """
+        """Return the seeds of holder j's sets, and the holders whose contribution differs from their commitment."""
         known, liars = {(s, j): c for s, c in zip(self._sets_of(j), own, strict=True)}, set()
         for k, secret in zip(self._others(j), secrets, strict=True):
             try:
@@ -196,11 +181,7 @@ class HolderComputation:
         return self._encode(Kind.TEST_VALUES, state, *parts)
 
     def _form_proof(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> tuple[mpz, ...] | None:
-        """Return holder j's part of the proof of form; None if there are no weights.
-
-        Returns:
-            x_j of the test `sieved`, then j's T_ij of `sieved` and of `larger` (`psephos.protocol.ceremony.form`).
-        """
+        """Return holder j's part of the proof of form; None if there are no weights."""
         assert state.winner is not None
         n = state.moduli[state.winner]
         weights = form_weights(self.terms, n, state.form_sums)
@@ -248,15 +229,7 @@ class HolderComputation:
         return written(self.terms, kind, state.batch, stage, *parts)
 
     def _read_values(self, state: ModulusSearch, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
-        """Decode a holder's test values and, in the second stage, its shares of multiples of phi(n).
-
-        Returns:
-            By candidate under test: the test values, and the shares of the `FORM_MASKS` multiples modulo R.
-
-        Raises:
-            CheatingError: a value shares a factor with n; with two values of 0, any n would pass.
-            MessageError, WrongRoundError, ShareRangeError: as `unpack_integers` and the reader of messages.
-        """
+        """Decode a holder's test values and, in the second stage, its shares of multiples of phi(n)."""
         places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
         moduli_ = [state.moduli[k] for k in places]
         bounds = [form_modulus(self.terms, n) for n in moduli_] if state.stage == AGAIN else []
@@ -272,11 +245,7 @@ class HolderComputation:
         return tests, forms
 
     def _read_exponents(self, search: ModulusSearch, messages: Said) -> WinnerEvidence:
-        """Decode the holders' commitments to the exponent, and their parts of the proof of form.
-
-        Raises:
-            CheatingError: a number that must be a unit shares a factor with n.
-        """
+        """Decode the holders' commitments to the exponent, and their parts of the proof of form."""
         assert search.winner is not None
         n, t = search.moduli[search.winner], self.terms.threshold
         order, modulus, sieved = n**self.terms.degree, self.terms.ciphertext_modulus(n), sieved_modulus(self.terms)

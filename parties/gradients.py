@@ -24,17 +24,7 @@ _ROW_SLACK = 2.0**-40  # room for the rounding of a division by the norm
 
 
 def margin_slope(loss: str = "logistic", *, half_width: float = 0.5) -> Callable[[Floats], Floats]:
-    """Return phi' as a function of the margins t = y_j w.x_j, float64 (n,), which returns float64 (n,).
-
-    Args:
-        loss: "logistic", phi(t) = log(1 + e^-t), or "huber", the approximate hinge (Chapelle 2007):
-            phi(t) = 0 for t > 1 + h, (1 + h - t)^2/(4 h) for |1 - t| <= h, and 1 - t below. Both have |phi'| <= 1 and
-            a bounded phi'', which every guarantee of PSGD needs.
-        half_width: h of the approximate hinge.
-
-    Raises:
-        InvalidParameter: another loss, or a half width that is not positive and finite.
-    """
+    """Return phi' as a function of the margins t = y_j w.x_j, float64 (n,), which returns float64 (n,)."""
     if loss == "logistic":
         return lambda t: -expit(-t)
     if loss == "huber":
@@ -52,13 +42,6 @@ class LocalLoss:
         Args:
             X: float64 (n, d), rows of norm at most 1.
             y: labels -1 and +1, (n,).
-            loss: as in `margin_slope`.
-            half_width: as in `margin_slope`.
-
-        Raises:
-            DataError: there are no records, the shapes do not fit, features are NaN or infinite, or a label is not -1
-                or +1.
-            NormError: a row has norm above 1.
         """
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
@@ -97,9 +80,6 @@ def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
 
     Returns:
         int64 (n,).
-
-    Raises:
-        DataError: a label is not 0 or 1.
     """
     labels = np.asarray(y)
     if not np.isin(labels, (0, 1)).all():

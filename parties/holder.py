@@ -100,11 +100,7 @@ class KeyHolder(Observer):
         self._noise = noise
 
     def _start(self) -> Step:
-        """Post its noise where the round's holders add it: once, and after a restart the same bytes.
-
-        Raises:
-            PackingError: the noise does not fit the round's plan.
-        """
+        """Post its noise where the round's holders add it: once, and after a restart the same bytes."""
         step = super()._start()
         if self._noise is None:
             return step

@@ -77,12 +77,7 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class with the largest score for X (N, d), shape (N,); ties go to the lower class.
-
-        Raises:
-            DataError: X does not fit the trained classifier.
-            ValueError: as scikit-learn does.
-        """
+        """Predict the class with the largest score for X (N, d), shape (N,); ties go to the lower class."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
@@ -125,15 +120,6 @@ class LocalClassifier:
     """
 
     def __init__(self, make: Callable[[int], Any], *, classes: int | Sequence[Any], seed: int = 0) -> None:
-        """
-        Args:
-            make: returns an unfitted scikit-learn classifier for a number of samples.
-            classes: the agreed class labels, in the order of the vote indices; an integer K stands for 0 to K - 1.
-            seed: seed of classifiers that draw random numbers.
-
-        Raises:
-            InvalidParameter: fewer than two distinct classes, or a seed that scikit-learn does not accept.
-        """
         labels = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
         self._index = {label: k for k, label in enumerate(labels)}
         if len(labels) < 2 or len(self._index) < len(labels):
@@ -163,10 +149,6 @@ class LocalClassifier:
         Args:
             X: (n, d); NaN is passed on to classifiers that accept it.
             y: labels (n,), each one of the agreed classes.
-
-        Raises:
-            DataError: the samples or labels cannot be used.
-            NormError: for "logistic", a row has norm above 1.
         """
         X = _samples(X, gaps=True)
         labels = self._encode(y)
@@ -194,12 +176,7 @@ class LocalClassifier:
         return self
 
     def predict_votes(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Return the vote for each row of X (N, d): an index into `classes`, int64 (N,).
-
-        Raises:
-            InvalidParameter: the classifier is not fitted.
-            DataError: the samples have another width, or are NaN or infinite, or a prediction is not an agreed class.
-        """
+        """Return the vote for each row of X (N, d): an index into `classes`, int64 (N,)."""
         if self._width is None:
             raise InvalidParameter("this classifier has not been fitted; call fit first")
         X = _samples(X)
@@ -219,16 +196,7 @@ class LocalClassifier:
         return indices
 
     def predict_probabilities(self, X: NDArray[np.floating]) -> NDArray[np.float64] | None:
-        """Return the probability of every agreed class for each row of X (N, d), float64 (N, K).
-
-        Returns:
-            None for a classifier without probabilities, for one that votes without having been trained, and where a
-            probability is not a number.
-
-        Raises:
-            InvalidParameter: the classifier is not fitted.
-            DataError: the samples have another width, or are NaN or infinite.
-        """
+        """Return the probability of every agreed class for each row of X (N, d), float64 (N, K)."""
         self.predict_votes(X[:0])
         if self._constant is not None or not hasattr(self._estimator, "predict_proba"):
             return None
@@ -261,14 +229,7 @@ def make_learner(
     """Create an unfitted local classifier.
 
     Args:
-        learner: a name in `LEARNERS`, or a scikit-learn classifier, which is cloned and never changed.
-        classes: as in `LocalClassifier`.
-        seed: for classifiers that draw random numbers and have no seed of their own.
-        lam: lambda of "logistic", 1e-4 by default; refused for other learners.
         coordinates: (d, r), public coordinates of "whitened", which is "logistic" in them.
-
-    Raises:
-        InvalidParameter: an unknown name, an object that is not a classifier, or as `LocalClassifier`.
     """
     if lam is not None and learner != "logistic":
         raise InvalidParameter(

@@ -58,9 +58,6 @@ def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
     """Return the number of honest shares that make up the noise, M - (colluders + dropouts + 1).
 
     The 1 stands for the party that looks at the result and knows its own share.
-
-    Raises:
-        InvalidParameter: the number is below 1.
     """
     if colluders < 0 or dropouts < 0:
         raise InvalidParameter(f"colluders and dropouts cannot be negative, but they are {colluders} and {dropouts}")
@@ -83,9 +80,6 @@ class Shares(ABC):
         dimension: entries of a share.
         parties: M, the number of shares: of the parties or, where they add the noise, of the key holders.
         contributors: number of shares that sum to the whole law; further shares are independent of it.
-
-    Raises:
-        InvalidParameter: unless dimension >= 1 and 1 <= contributors <= parties.
     """
 
     dimension: int
@@ -137,11 +131,7 @@ class Shares(ABC):
         return min(norm, 1 + math.isqrt(self.dimension * self.bound**2))
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta that clipping and sampling cost, (1 + e^epsilon) * distance, at most 2^-64.
-
-        Raises:
-            InvalidParameter: epsilon is outside (0, 64].
-        """
+        """Return the delta that clipping and sampling cost, (1 + e^epsilon) * distance, at most 2^-64."""
         return (1 + math.exp(check_epsilon(epsilon))) * self.distance
 
     def _tail_exponent(self) -> float:
@@ -155,9 +145,6 @@ class PolyaShares(Shares):
 
     Attributes:
         scale_units: scale of the discrete Laplace noise, in lattice units.
-
-    Raises:
-        InvalidParameter: as `Shares`, and for a scale that is not positive.
     """
 
     scale_units: Fraction
@@ -257,10 +244,6 @@ class DiscreteGaussianShares(Shares):
 
     Attributes:
         variance: variance of the whole noise per entry, in squared lattice units.
-
-    Raises:
-        InvalidParameter: as `Shares`.
-        GridTooCoarseError: the variance of a share is below `LEAST_VARIANCE`.
     """
 
     variance: Fraction
@@ -326,15 +309,6 @@ def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares
 
     A sum is opened only with the shares of all holders. At most `colluders` of these are known to anybody, or one's own
     to a holder that looks at the result (docs/theory.md, "Noise of the key holders").
-
-    Args:
-        plan: the plan.
-        holders: n, the number of key holders.
-        colluders: holders that may tell each other their noise; below threshold - 1 epsilon does not hold against a
-            coalition that cannot open the sum.
-
-    Raises:
-        InvalidParameter: no holder's noise would be left, or the plan's noise cannot be shared.
     """
     if not 0 <= colluders < holders or holders < 2:
         raise InvalidParameter(

@@ -55,7 +55,6 @@ def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any
 
     Args:
         voter: the classifier. X: float64 (N, d).
-        classes: K.
 
     Returns:
         Probabilities of the classes, float64 (N, K), or class indices, integers (N,).
@@ -249,14 +248,6 @@ class RoundParty(Machine):
         randomizers: Randomizers | None = None,
         costs: PrivacyEvent | None = None,
     ) -> None:
-        """
-        Args:
-            party: the data owner.
-            round_: the round.
-            encryptor: as in `Party.ballot`, whose errors `start` raises.
-            randomizers: as in `Party.ballot`.
-            costs: as in `Party.ballot`.
-        """
         self.party, self.round = party, round_
         self.name = f"party {party.number}"
         self._encryption: dict[str, Any] = {"encryptor": encryptor, "randomizers": randomizers, "costs": costs}
@@ -287,12 +278,7 @@ class VotingParty(RoundParty):
         self._auxiliary = AuxiliarySet.of(auxiliary)
 
     def _start(self) -> Step:
-        """Post the votes.
-
-        Raises:
-            WrongRoundError: the round's plan, or what it accepts as valid, does not fit these votes.
-            PsephosError: as `Party.ballot` and `Party.votes`.
-        """
+        """Post the votes."""
         public, classes = self._auxiliary, self.party.classes
         layout = VoteLayout(len(public.samples), len(classes))
         context = public.context(classes)

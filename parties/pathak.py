@@ -253,21 +253,10 @@ class PathakParty(Machine):
         accepted.
 
         Args:
-            number: the party's number, 0 to K - 1.
             features: (n, d), dense or sparse, rows of norm at most 1.
             labels: integers 0 or 1 in the order of `terms.classes`, (n,).
-            terms: the agreed terms; the curator's proposal must match them.
-            group_key: the key of xi, for party 0 in the variants with stages 1 and 2.
             test_key: accept keys under 2048 bits.
             randomness: source of all secrets.
-            noise_randomness: source of the noise, if another; for simulations only.
-
-        Raises:
-            DataError: the features or labels cannot be used.
-            NormError: a row has norm above 1.
-            AgreementError: the number of features is not that of the terms.
-            InvalidParameter: the number or the group key does not fit the terms.
-            ConvergenceError: rounding keeps the solver's tolerance out of reach.
         """
         if not 0 <= number < terms.parties:
             raise InvalidParameter(f"number must be 0 to {terms.parties - 1}, not {number}")
@@ -326,14 +315,7 @@ class PathakParty(Machine):
 
     @gathers(AwaitingProposal, Kind.PROPOSAL, _curator)
     def agree(self, state: AwaitingProposal, messages: Messages) -> Step:
-        """Check the curator's proposal; party 0 draws pi_1 and sends it with the group key to the other parties.
-
-        Raises:
-            AgreementError: the proposal has other terms.
-            WeakKeyError: a key is too short.
-            InvalidParameter: a key has no room for the shares.
-            PackingError: a key has no room for the noise.
-        """
+        """Check the curator's proposal; party 0 draws pi_1 and sends it with the group key to the other parties."""
         proposal = Proposal.decode(messages[CURATOR], test_key=self._test_key)
         terms = proposal.terms
         self.terms.check_agrees(terms, self.name)
@@ -352,13 +334,7 @@ class PathakParty(Machine):
 
     @gathers(AwaitingGroupSecret, Kind.GROUP_SECRET, _leader)
     def take_secret(self, state: AwaitingGroupSecret, messages: Messages) -> Step:
-        """Receive the parties' permutation and group key.
-
-        Raises:
-            MessageError: the message cannot be decoded.
-            WeakKeyError: the key is too short.
-            InvalidParameter: the permutation or the key is not valid.
-        """
+        """Receive the parties' permutation and group key."""
         terms, keys = state.proposal.terms, state.proposal.keys
         assert keys is not None
         secret = GroupSecret.decode(messages[party_name(LEADER)], terms, test_key=self._test_key)
@@ -403,25 +379,14 @@ class PathakParty(Machine):
 
     @gathers(AwaitingMaskedShare, Kind.MASKED_SHARE, _curator)
     def open_masked_share(self, state: AwaitingMaskedShare, messages: Messages) -> Step:
-        """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5).
-
-        Raises:
-            ShareRangeError: the share is out of its range.
-            AgreementError: it is under another key.
-            MessageError, CiphertextError: the message cannot be decoded.
-        """
+        """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5)."""
         agreed, key = state.agreed, state.agreed.group_key
         received = Ciphertexts.decode(messages[CURATOR], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1).ciphertexts
         return Step(ComparingSizes(agreed, centred(key.raw_decrypt(received[0]), key.public_key, MASK_BITS)))
 
     @gathers(ComparingSizes, Kind.OPPONENTS, _curator)
     def lend_share(self, state: ComparingSizes, messages: Messages) -> Step:
-        """Send the low bits of the masked share to the opponents that Charlie names (step 6).
-
-        Raises:
-            MessageError: the list of opponents is not valid.
-            UnexpectedMessageError: it is a second list in a turn.
-        """
+        """Send the low bits of the masked share to the opponents that Charlie names (step 6)."""
         named = Opponents.decode(messages[CURATOR], state.agreed.terms, self.number)
         self._check_turn(named.turn, state.lending_turn)
         low = LentShare(named.turn, state.masked & ((1 << LENT_BITS) - 1))
@@ -430,12 +395,7 @@ class PathakParty(Machine):
 
     @gathers(ComparingSizes, Kind.QUESTIONS, _curator)
     def borrow_shares(self, state: ComparingSizes, messages: Messages) -> Step:
-        """Receive Charlie's questions of a turn, and wait for the opponents' shares.
-
-        Raises:
-            MessageError, CiphertextError: the message cannot be decoded.
-            UnexpectedMessageError: it is a second batch in a turn.
-        """
+        """Receive Charlie's questions of a turn, and wait for the opponents' shares."""
         questions = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
         self._check_turn(questions.turn, state.answering_turn)
         return Step(AwaitingLentShares(replace(state, answering_turn=questions.turn), questions))
@@ -465,10 +425,6 @@ class PathakParty(Machine):
 
         The encryptions of 0 have the same distribution as the re-randomised selection: mode `half` would keep the
         Jacobi symbol 1 and disclose the rung.
-
-        Raises:
-            AgreementError: the selection is under another key.
-            MessageError, CiphertextError: the message cannot be decoded.
         """
         agreed, terms = state.agreed, state.agreed.terms
         selection = self._decode(messages[CURATOR], Kind.SELECTION, agreed, terms.parties)

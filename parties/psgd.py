@@ -63,12 +63,7 @@ def _within(draw: Callable[[], list[int]], bound: int) -> list[int]:
 
 
 def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """Draw a party's fixed noise eta_k, normal, `dimension` integers in lattice units. Once per series.
-
-    Raises:
-        InvalidParameter: the deviation does not fit the series' lattice.
-        GridTooCoarseError: the same.
-    """
+    """Draw a party's fixed noise eta_k, normal, `dimension` integers in lattice units. Once per series."""
     sigma = series.fixed_sigmas[party]
     if not sigma:
         return [0] * series.dimension
@@ -77,12 +72,7 @@ def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> 
 
 
 def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """Draw a party's share of the step noise rho_t, `dimension` integers in lattice units; fresh at every call.
-
-    Raises:
-        InvalidParameter: the step is outside the series, or the noise does not fit its lattice.
-        GridTooCoarseError: the noise does not fit the series' lattice.
-    """
+    """Draw a party's share of the step noise rho_t, `dimension` integers in lattice units; fresh at every call."""
     scale = series.scale_at(step)
     if series.step_law == "none":
         return [0] * series.dimension
@@ -135,21 +125,6 @@ class GradientParty(Machine):
         noise: Callable[[int], Randomness] = lambda step: SYSTEM,
         once: OnceLedger | None = None,
     ) -> None:
-        """
-        Args:
-            number: its place on the roster.
-            signing_key: its key, registered on the roster.
-            local: its records and their loss.
-            terms: the agreed terms.
-            clip: scale a gradient above the series' bound down to the bound; otherwise refuse the step.
-            encryptor: randomness mode and source; by default `half` and the operating system's.
-            noise: returns the randomness of a step's noise; step 0 is that of eta.
-            once: ledger of eta and of its ballots; on disk where the party can be restarted.
-
-        Raises:
-            InvalidParameter: the number is not on the roster.
-            DataError: the records have another number of features than the series.
-        """
         series = terms.series
         if not 0 <= number < series.parties:
             raise InvalidParameter(f"number must be 0 to {series.parties - 1}, not {number}")
@@ -226,14 +201,7 @@ class GradientParty(Machine):
         return after, data
 
     def vector(self, state: GradientPartyState, announcement: Announcement) -> tuple[list[int], bool]:
-        """Compute the noisy gradient of a step, with fresh noise: every call is a release.
-
-        Returns:
-            `dimension` integers in lattice units, and whether the gradient was clipped.
-
-        Raises:
-            GradientBoundError: the gradient is above the bound, and clipping was not agreed on.
-        """
+        """Compute the noisy gradient of a step, with fresh noise: every call is a release."""
         series = self.terms.series
         gradient = self._local.gradient(announcement.point)
         # `project` returns a vector within the bound unchanged.
@@ -287,15 +255,6 @@ class SeriesHolder(Machine):
     reads = (KeyHolder.reads - {Kind.NOISE_BALLOT}) | {Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM}
 
     def __init__(self, share: KeyShare, terms: SeriesTerms, *, once: OnceLedger | None = None) -> None:
-        """
-        Args:
-            share: its share of the terms' key.
-            terms: the agreed terms.
-            once: ledger of what it has opened; on disk where the holder can be restarted.
-
-        Raises:
-            WrongKeyError: the share belongs to another key or ceremony than the terms'.
-        """
         check_same_ceremony(terms.threshold_key, share.threshold_key)
         self.name, self.number, self.terms = f"holder {share.holder}", share.holder, terms
         self._share, self._once = share, OnceLedger() if once is None else once
@@ -306,12 +265,7 @@ class SeriesHolder(Machine):
 
     @takes(SeriesHolderState, Kind.ANNOUNCEMENT)
     def receive_announcement(self, state: SeriesHolderState, entry: Entry) -> Step:
-        """Observe the round of the next step. The ledger allows one round per step, also across restarts.
-
-        Raises:
-            AlreadyOpenedError: this holder has observed another round of the step.
-            PsephosError: as `DescentState.announced`.
-        """
+        """Observe the round of the next step. The ledger allows one round per step, also across restarts."""
         progress = state.progress.announced(self.terms, entry, self.name)
         assert progress.announcement is not None
         claim = self.terms.digest + progress.announcement.step.to_bytes(4, "big")
@@ -334,11 +288,7 @@ class SeriesHolder(Machine):
 
     @takes(SeriesHolderState, Kind.PARTIAL_DECRYPTION)
     def receive_partial_decryption(self, state: SeriesHolderState, entry: Entry) -> Step:
-        """Publish the step's sum as soon as t holders have opened it.
-
-        Raises:
-            PsephosError: as `received_part`; it names a holder whose answer is wrong.
-        """
+        """Publish the step's sum as soon as t holders have opened it."""
         holder = self._holder(state.progress)
         assert state.progress.announcement is not None
         step = state.progress.announcement.step

@@ -47,27 +47,16 @@ def noisy_contribution(
     """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise.
 
     Args:
-        grid: the grid of the statistic.
         choices: its votes, class indices (N,); for directions of votes, also the probabilities of the classes (N, K).
-        shares: the noise shares; None where the parties add no noise.
-        randomness: source of the noise.
 
     Returns:
         Integers in lattice units. A secret, like the votes: one share of the noise hides little.
-
-    Raises:
-        DataError: the votes do not fit the grid.
-        InvalidParameter: the shares have another dimension.
     """
     return with_share(grid.contribution(choices), shares, randomness)
 
 
 def with_share(own: list[int], shares: Shares | None, randomness: Randomness = SYSTEM) -> list[int]:
-    """Add a share of the noise to a party's exact vector; with None, return the vector unchanged.
-
-    Raises:
-        InvalidParameter: the shares have another dimension.
-    """
+    """Add a share of the noise to a party's exact vector; with None, return the vector unchanged."""
     if shares is None:
         return own
     if shares.dimension != len(own):
@@ -83,14 +72,9 @@ def own_vector(
     The classifier is ridge logistic regression (K = 2) or softmax regression in the grid's coordinates.
 
     Args:
-        grid: the grid.
         X: its rows, float64 (n, d).
         y: its labels, class numbers (n,).
         persons: for a `RowGrid` only: whose each row is, integers (n,).
-
-    Raises:
-        PsephosError: as the grid's `contribution`.
-        ConvergenceError: as `psephos.parties.training.train_parties`.
     """
     if isinstance(grid, RowGrid):
         return grid.contribution(X, y, persons)
@@ -161,15 +145,8 @@ class OwnDataParty(VectorParty):
     ) -> None:
         """
         Args:
-            party: the data owner.
-            round_: a round of kind "statistic", or "parameters" where nobody adds noise before the sum is opened.
             rows: its samples, float64 (n, d), and their labels, class numbers (n,); for a `RowGrid` also, optionally,
                 whose row each is, integers (n,). Secrets.
-            grid: the grid of the statistic, of a step or of an evaluation.
-            shares: the noise shares; None leaves the noise to the key holders, where the round says so, or to the
-                curator, who then learns the exact sum.
-            randomness: source of its share of the noise.
-            encryption: keywords of `RoundParty`.
         """
         kind: RoundKind = "parameters" if shares is None and not round_.holder_noise else "statistic"
         super().__init__(party, round_, kind, grid.digest, (), **encryption)

@@ -46,22 +46,8 @@ def train_parties(
 ) -> Floats:
     """Compute the ridge minimiser of every party.
 
-    Args:
-        X: (sum(sizes), d), the samples of one party after the other, rows of norm at most 1.
-        y: class numbers in [0, K), (sum(sizes),).
-        sizes: numbers of samples of the M parties.
-        classes: K, the number of agreed classes.
-        lam: lambda.
-        tolerance: largest L2 norm of the gradient, at least 1e-12; a result is within tolerance/lam of the minimiser.
-
     Returns:
         float64 (M, d) for two classes, where w.x > 0 means class 1; (M, K, d) for more.
-
-    Raises:
-        InvalidParameter: classes, lam or tolerance is out of range.
-        DataError: a party has no samples, features are NaN or infinite, or a label is not an agreed class.
-        NormError: a row has norm above 1.
-        ConvergenceError: lam is so small that rounding keeps the tolerance out of reach.
     """
     X, y, sizes = _check_data(X, y, sizes, classes, lam)
     if not (np.isfinite(tolerance) and tolerance >= 1e-12):
@@ -96,12 +82,7 @@ def train_whitened(
     of `transform` (and 1 + 1e-9).
 
     Args:
-        Z: (sum(sizes), r), the coordinates of the samples.
-        y: as in `train_parties`, like the errors.
-        sizes: as in `train_parties`.
-        classes: K.
         transform: float64 (d, r).
-        lam: lambda.
 
     Returns:
         float64 (M, K, r), also for two classes.
@@ -123,10 +104,6 @@ def votes_in_blocks(
 
     Yields:
         A slice of the parties, and their votes: class indices, uint8 (number of these parties, N).
-
-    Raises:
-        DataError: the shapes do not fit.
-        InvalidParameter: K > 256.
     """
     columns = W.shape[1] if W.ndim == 3 else 1
     if W.ndim not in (2, 3) or X.ndim != 2 or W.shape[-1] != X.shape[1]:

@@ -79,12 +79,7 @@ class FormTest:
         return self._powers(self.bases, exponent)
 
     def accepts(self, total: mpz, roots: Sequence[Sequence[mpz]]) -> bool:
-        """Return whether (*) holds.
-
-        Args:
-            total: x, the sum of all x_j, not reduced.
-            roots: of every holder, its T_ij in the order of the bases; units modulo n.
-        """
+        """Return whether (*) holds."""
         products = [mpz(1)] * len(self.bases)
         for of_holder in roots:
             products = [product * root % self.n for product, root in zip(products, of_holder, strict=True)]
@@ -112,14 +107,6 @@ def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int
     """Return weights for which the weighted sum of the opened multiples of phi(n) has no forbidden factor.
 
     They are the first such weights, by their sum.
-
-    Args:
-        terms: of the key setup.
-        n: the modulus.
-        sums: the sums of all holders' shares of each of the `FORM_MASKS` multiples.
-
-    Returns:
-        the weights, the first of them 1; None if there are none, which a lying holder can cause.
     """
     choices = itertools.product(range(_WEIGHT_LIMIT), repeat=FORM_MASKS - 1)
     for others in sorted(choices, key=sum):

@@ -30,14 +30,7 @@ def opened(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, sender: str
     """Return a reader of the body of a received message.
 
     Args:
-        terms: of the key setup.
-        kind, batch, stage: what the message must be.
-        sender: for error messages.
-        data: the encoded message.
         length: of the body in bytes.
-
-    Raises:
-        MessageError, WrongRoundError: the message is malformed, or belongs elsewhere.
     """
     try:
         reader = Reader(data, kind, terms.digest, length=length + 5)

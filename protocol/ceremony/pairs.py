@@ -30,15 +30,6 @@ def seal(secret: bytes, other: bytes, about: bytes, message: bytes) -> bytes:
 
     Args:
         secret: the sender's private key.
-        other: the receiver's public key.
-        about: what the message is about; unique among the messages of the pair.
-        message: the plaintext.
-
-    Returns:
-        The ciphertext, `TAG_BYTES` longer than the message.
-
-    Raises:
-        MessageError: the public key has small order.
     """
     return _cipher(secret, other, about).encrypt(bytes(12), message, None)
 

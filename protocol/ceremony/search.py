@@ -132,13 +132,6 @@ class Batch:
         """Return g^e modulo n for every base g, with the holder's exponent e.
 
         The exponents of all holders but `_first` add up to the exponent of `_first` minus phi(n)/4.
-
-        Args:
-            holder: number of the holder.
-            numbers: as `numbers` returns them.
-            place: the place of the candidate among these.
-            n: the candidate.
-            chosen: the bases.
         """
         terms = self._terms
         own = sum(sum(numbers[s][i][place] for i in (0, 1)) for s in numbers if home(terms, s) == holder) // 4
@@ -178,7 +171,6 @@ class Batch:
         The multiple is z modulo every l_i, where c is the factor of z, and 1 modulo 3, where c and phi(n) are 1.
 
         Args:
-            holder, numbers, place, n: as for `form_multiples`.
             chosen: the places of the candidate's residues, shape (primes,).
         """
         modulus, idempotents = _sieved_basis(self._terms)
@@ -248,10 +240,6 @@ def _count_bits(terms: CeremonyTerms) -> int:
 def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[np.int64]:
     """Choose the residues of each candidate: of every prime, the first K draws for which y and z are units.
 
-    Args:
-        terms: of the key setup.
-        products, differences: the opened y and z.
-
     Returns:
         Places in a `Flat`, int64 (candidates, primes). There are fewer than K candidates when some prime has fewer
         such draws.
@@ -267,10 +255,7 @@ def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rest
     """Return every candidate's n, from n modulo the l_i, 3 and 2^s; n is 1 modulo 3.
 
     Args:
-        terms: of the key setup.
-        products: the opened y, which is n modulo the l_i.
         chosen: the places of the candidates' residues, (candidates, primes), as `choose` returns them.
-        rests: n modulo 2^s of each candidate.
     """
     known, power = terms.step // 4, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
@@ -337,13 +322,7 @@ def _larger_primes(terms: CeremonyTerms) -> mpz:
 
 
 def good_form(terms: CeremonyTerms, n: mpz, shares: Sequence[Sequence[mpz]]) -> bool:
-    """Return whether phi(n) makes a key of form "psephos".
-
-    Args:
-        terms: of the key setup.
-        n: the candidate.
-        shares: of every holder, its shares of `FORM_MASKS` random multiples of phi(n) (`Batch.form_share`).
-    """
+    """Return whether phi(n) makes a key of form "psephos"."""
     modulus = form_modulus(terms, n)
     return is_clean(terms, n, gmpy2.gcd(modulus, *(sum(each) % modulus for each in zip(*shares, strict=True))))
 
@@ -431,10 +410,6 @@ def _basis(terms: CeremonyTerms) -> tuple[Flat, Flat, NDArray[np.float64], Flat]
     """Return the constants of `_recombined`.
 
     Numbers in limbs have 16 bits in a limb, the least significant first, and two limbs more than S needs.
-
-    Returns:
-        The l_i and the inverses of S/l_i modulo l_i, int64 (primes, 1) each; the S/l_i in limbs, float64 (limbs,
-        primes); and S in limbs, int64 (limbs, 1).
     """
     limbs = (terms.step.bit_length() + 15) // 16
     others = [terms.step // prime for prime in terms.primes]
@@ -454,14 +429,6 @@ def _recombined(terms: CeremonyTerms, residues: Flat, tops: Flat) -> Flat:
     x = sum_i r_i S/l_i - S floor(sum_i r_i/l_i), r_i = x (S/l_i)^-1 modulo l_i. The result is exact: numbers in
     floating point are integers below 2^53, except for that floor, which is computed in integers where rounding could
     change it.
-
-    Args:
-        terms: of the key setup.
-        residues: x modulo the l_i, int64 (primes, numbers).
-        tops: t, int64 (numbers,).
-
-    Returns:
-        Limbs in units of 2^(16 i), the least significant first, int64 (limbs, numbers).
     """
     primes, inverses, basis, step = _basis(terms)
     parts = residues * inverses % primes
@@ -476,12 +443,7 @@ def _recombined(terms: CeremonyTerms, residues: Flat, tops: Flat) -> Flat:
 
 
 def _integers(limbs: Flat) -> Any:
-    """Return the numbers that these limbs represent, an array of mpz, (numbers,).
-
-    Args:
-        limbs: before carries, as `_recombined` returns them, or a sum of such, int64 (limbs, numbers). No number is
-            negative.
-    """
+    """Return the numbers that these limbs represent, an array of mpz, (numbers,)."""
     limbs = limbs.copy()
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> 16

@@ -44,10 +44,6 @@ class CeremonyTerms:
         context: 32 bytes that identify the purpose of the key (a study), different for every key setup.
         test_key: accept fewer than 2048 bits.
         degree: s of the key, whose plaintexts are integers modulo n^s.
-
-    Raises:
-        InvalidParameter: a term is out of range.
-        WeakKeyError: the modulus has fewer than 2048 bits and `test_key` is not set.
     """
 
     bits: int

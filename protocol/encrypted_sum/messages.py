@@ -167,14 +167,7 @@ class NoiseBallot:
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> NoiseBallot:
-        """Decode received noise; its proof is checked by `BallotProduct.add_noise`.
-
-        Raises:
-            MessageError: wrong length or kind, or the key holders of this round add no noise.
-            WrongRoundError: it was made for another round.
-            ThresholdError: there is no such holder.
-            CiphertextError: a ciphertext is not a unit.
-        """
+        """Decode received noise; its proof is checked by `BallotProduct.add_noise`."""
         if not round_.holder_noise:
             raise MessageError("the key holders of this round add no noise")
         size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
@@ -317,21 +310,7 @@ class PartialDecryption:
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
-        """Decode a received partial decryption; its proof is checked by `received_part`.
-
-        Args:
-            data: the encoded message.
-            round_: the round.
-
-        Returns:
-            The partial decryption, all of whose values are units.
-
-        Raises:
-            MessageError: wrong length or kind.
-            WrongRoundError: it was made for another round.
-            ThresholdError: there is no such holder.
-            CiphertextError: a value is not a unit.
-        """
+        """Decode a received partial decryption; its proof is checked by `received_part`."""
         length = cls.encoded_bytes(round_) - HEADER_BYTES
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
         product_digest, holder = reader.take(DIGEST_BYTES), _holder(reader, round_)

@@ -80,12 +80,6 @@ class SumReader(Observer, PublicReader):
     reads = Observer.reads | {Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION}
 
     def __init__(self, name: str, round_: Round, *, public: bool) -> None:
-        """
-        Args:
-            name: the name of the role.
-            round_: the round to follow.
-            public: whether its sum is opened on the board.
-        """
         super().__init__(name, round_)
         self._public = public
 
@@ -137,24 +131,7 @@ class SumReader(Observer, PublicReader):
 def received_part(
     round_: Round, columns: Sequence[mpz], product_digest: bytes, entry: Entry, others: Collection[PartialDecryption]
 ) -> PartialDecryption:
-    """Decode and check one holder's partial decryption, including the proof that the round demands.
-
-    Args:
-        round_: the round.
-        columns: the product that is opened, one ciphertext per ciphertext of a ballot.
-        product_digest: `BallotProduct.digest` of that product.
-        entry: the message and its sender.
-        others: partial decryptions that were accepted before.
-
-    Returns:
-        The partial decryption.
-
-    Raises:
-        MessageError: it is malformed.
-        WrongRoundError: it belongs to another round or product.
-        ThresholdError: the sender is another holder, or has sent one before.
-        WrongPartialDecryptionError: its proof does not hold.
-    """
+    """Decode and check one holder's partial decryption, including the proof that the round demands."""
     part = PartialDecryption.decode(entry.data, round_)
     if entry.sender != f"holder {part.holder}":
         raise ThresholdError(f"{entry.sender} sent a partial decryption in the name of holder {part.holder}")
@@ -179,17 +156,6 @@ def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> 
     spare / 2 partial decryptions are wrong, exactly one sum is contradicted by at most spare / 2 holders (Reed-Solomon
     decoding). Otherwise a sum that every combining set gives is right, provided that t right partial decryptions are
     present.
-
-    Args:
-        product: the product of the ballots.
-        parts: partial decryptions of different holders, each checked by `received_part`.
-
-    Returns:
-        The sum, and which holders contradict it.
-
-    Raises:
-        ThresholdError: there are fewer than t partial decryptions.
-        WrongPartialDecryptionError: they do not combine, or do not determine one sum.
     """
     threshold = product.round.threshold_key.threshold
     values = {part.holder: part.values for part in parts}

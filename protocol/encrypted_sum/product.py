@@ -91,12 +91,6 @@ class BallotProduct:
         ciphertext is not a unit), ProofError (its proof does not hold) and DuplicateBallotError (its party has a ballot
         already). Besides the modular multiplications, the cost is one decoding, hash and signature check per ballot,
         one gcd per batch, and a joint check of the proofs.
-
-        Args:
-            ballots: encoded ballots, in the order of the board.
-
-        Returns:
-            The new product, and the rejected ballots.
         """
         rejections: list[RejectedBallot] = []
         received: list[tuple[int, Ballot]] = []
@@ -119,15 +113,7 @@ class BallotProduct:
     def _first_of_each(
         self, ballots: Sequence[tuple[int, Ballot]], *, checked: bool = False
     ) -> tuple[list[tuple[int, Ballot]], list[RejectedBallot]]:
-        """Select the first ballot of every party that is not counted yet.
-
-        Args:
-            ballots: (place in the batch, ballot).
-            checked: also check units and proofs of each ballot, so that the first valid one is selected.
-
-        Returns:
-            The selected ballots, and the rejected ones.
-        """
+        """Select the first ballot of every party that is not counted yet."""
         chosen, refused, members = [], [], self.members
         for place, ballot in ballots:
             try:
@@ -163,21 +149,7 @@ class BallotProduct:
         return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
     def add_noise(self, sender: str, data: bytes) -> BallotProduct:
-        """Multiply a key holder's encoded noise into the product.
-
-        Args:
-            sender: who posted it.
-            data: the message.
-
-        Returns:
-            The new product.
-
-        Raises:
-            MessageError, WrongRoundError, ThresholdError, CiphertextError: as `NoiseBallot.decode`; ThresholdError also
-                for noise that another role posted.
-            ProofError: its proof does not hold.
-            DuplicateBallotError: this holder's noise is in the product already.
-        """
+        """Multiply a key holder's encoded noise into the product."""
         noise = NoiseBallot.decode(data, self.round)
         if sender != f"holder {noise.holder}":
             raise ThresholdError(f"{sender} posted noise in the name of holder {noise.holder}")
@@ -189,12 +161,7 @@ class BallotProduct:
         return BallotProduct(self.round, self.members | bit, columns)
 
     def merge(self, other: BallotProduct) -> BallotProduct:
-        """Multiply two products of the same round, so that a tally can be computed as a tree.
-
-        Raises:
-            WrongRoundError: `other` belongs to another round.
-            DuplicateBallotError: a party is counted in both.
-        """
+        """Multiply two products of the same round, so that a tally can be computed as a tree."""
         if other.round.digest != self.round.digest:
             raise WrongRoundError("the partial products belong to different rounds")
         if twice := self.members & other.members:
@@ -228,12 +195,7 @@ class BallotProduct:
         return self.members.bit_count() == self.round.senders
 
     def check_minimum(self) -> None:
-        """Raise an error for a product that nobody opens.
-
-        Raises:
-            TooFewBallotsError: fewer ballots are counted than the round's minimum.
-            MissingNoiseError: a key holder must add noise, and has not.
-        """
+        """Raise an error for a product that nobody opens."""
         if len(self) < self.round.minimum_ballots:
             raise TooFewBallotsError(
                 f"{len(self)} ballots were counted and the round's minimum is {self.round.minimum_ballots}; wait for "
@@ -261,12 +223,7 @@ class BallotProduct:
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> BallotProduct:
-        """Decode a product that its owner stored. This is not a message: the bytes are not signed and are trusted.
-
-        Raises:
-            MessageError: the round has no such sender.
-            CiphertextError: a wrong length, or a value out of range.
-        """
+        """Decode a product that its owner stored. This is not a message: the bytes are not signed and are trusted."""
         size = (round_.senders + 7) // 8
         members = decode_members(data[:size], round_)
         return cls(round_, members, decode_ciphertexts(round_.key, data[size:], round_.plan.ciphertexts))
@@ -315,13 +272,7 @@ class VoteClosed:
     confirmed: tuple[tuple[int, bytes], ...] = ()
 
     def with_confirmation(self, round_: Round, entry: Entry) -> VoteClosed:
-        """Return the state with one more confirmation.
-
-        Raises:
-            MessageError, WrongRoundError: as `Confirmation.decode`.
-            ThresholdError: the sender is not the holder that the confirmation names.
-            UnexpectedMessageError: the holder has confirmed a product before.
-        """
+        """Return the state with one more confirmation."""
         confirmation = Confirmation.decode(entry.data, round_)
         if entry.sender != f"holder {confirmation.holder}":
             raise ThresholdError(f"{entry.sender} confirmed a product in the name of holder {confirmation.holder}")
@@ -340,16 +291,7 @@ class Observer(Machine):
     reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE})
 
     def __init__(self, name: str, round_: Round, *, seen: BallotProduct | None = None) -> None:
-        """Create an observer.
-
-        Args:
-            name: the role's name, "curator" or "holder 1".
-            round_: the round to observe.
-            seen: a product of ballots that this observer has computed before, in another process of its own.
-
-        Raises:
-            WrongRoundError: `seen` belongs to another round.
-        """
+        """Create an observer."""
         self.name, self.round = name, round_
         self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
 
@@ -372,13 +314,7 @@ class Observer(Machine):
 
     @takes(VoteOpen, Kind.CLOSE)
     def end(self, state: Any, entry: Entry) -> Step:
-        """End the vote: no observer counts ballots that follow the curator's close on the board.
-
-        Raises:
-            UnexpectedMessageError: another role has closed the vote.
-            MessageError, WrongRoundError: as `Close.decode`.
-            TooFewBallotsError, MissingNoiseError: as `BallotProduct.check_minimum`.
-        """
+        """End the vote: no observer counts ballots that follow the curator's close on the board."""
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} closed the vote, which is the curator's to do")
         Close.decode(entry.data, self.round)

@@ -46,22 +46,7 @@ def encrypt_with_proof(
     encryptor: Encryptor,
     randomizers: Randomizers | None = None,
 ) -> tuple[EncryptedVector, bytes]:
-    """Encrypt one party's vector and prove what the round demands about it.
-
-    Args:
-        round_: the round.
-        party: the party's number.
-        values: `round_.plan.length` integers.
-        encryptor: encrypts under the key of the round.
-        randomizers: precomputed randomizers; drawn here if None.
-
-    Returns:
-        The encrypted vector and its encoded proof, which is empty if the round demands none.
-
-    Raises:
-        PackingError: a value is outside the plan's range.
-        InvalidParameter: validity is to be proved and the encryptor's mode is `full`, or the vector is too long.
-    """
+    """Encrypt one party's vector and prove what the round demands about it."""
     layout = round_.layout if round_.proofs == "valid" else None
     return _encrypted(round_, _statement(round_, party), layout, values, encryptor, randomizers)
 
@@ -120,11 +105,7 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
     """Verify the proofs of several ballots at once.
 
     Args:
-        round_: the round.
         ballots: (party, ciphertexts, encoded proof) of each; the ciphertexts must be units.
-
-    Raises:
-        ProofError: a proof does not hold; the message names its party.
     """
     if round_.proofs == "knowledge":
         claims = []
@@ -170,18 +151,7 @@ def prove_opening(
     *,
     randomness: Randomness = SYSTEM,
 ) -> bytes:
-    """Prove that `values` are the holder's partial decryptions of `ciphertexts`.
-
-    Args:
-        round_: the round.
-        share: the holder's key share.
-        ciphertexts: the product that is opened.
-        values: the holder's partial decryption of each.
-        randomness: source of the proof's coins.
-
-    Returns:
-        The encoded proof; empty if the round demands none.
-    """
+    """Prove that `values` are the holder's partial decryptions of `ciphertexts`."""
     if round_.proofs == "none":
         return b""
     key = round_.threshold_key

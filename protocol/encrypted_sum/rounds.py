@@ -39,10 +39,6 @@ def safe_confirmations(holders: int, threshold: int) -> int:
     Two sets of q holders have at least 2q - n in common. At most t - 1 holders deviate, so q is the smallest number
     with 2q - n > t - 1. This holds for any behaviour of the board.
 
-    Args:
-        holders: n.
-        threshold: t.
-
     Examples:
         >>> safe_confirmations(holders=5, threshold=3)
         4

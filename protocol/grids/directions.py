@@ -69,12 +69,6 @@ class DirectionGrid(ABC):
 
         Args:
             contrasts: real (K - 1, r).
-
-        Returns:
-            (K - 1) r integers in units of 2^-24, row-major; zeros for a matrix of zeros.
-
-        Raises:
-            DataError: an entry is NaN or infinite.
         """
         if self.norm == "l2":
             length = float(np.linalg.norm(contrasts))

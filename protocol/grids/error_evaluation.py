@@ -69,10 +69,6 @@ class ErrorGrid:
         weights: float64 (d, 1), of the prediction before it is clipped to the bounds, relative to their middle; its
             last row has the intercept. Read-only.
         label: the bounds of labels and predictions, and as its threshold C, the largest error that counts.
-
-    Raises:
-        InvalidParameter: weights of another shape or that are not finite, bounds between which there is no other
-            number, or a largest error above their distance.
     """
 
     weights: Array
@@ -137,13 +133,6 @@ class ErrorGrid:
             y: their labels, (n,), finite numbers.
             persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, and truncated towards
                 zero, so that a person counts as one row. None: every row is a person's only one.
-
-        Returns:
-            `length` integers; zeros for a party without rows.
-
-        Raises:
-            DataError: rows of another width, NaN or infinite features, labels that are no finite numbers, or persons of
-                another shape.
         """
         rows, labels = checked_numbers(X, y, len(self.weights))
         owners = checked_persons(persons, labels.shape)
@@ -177,11 +166,7 @@ class ErrorGrid:
 
 
 def checked_numbers(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, Array]:
-    """Return a party's rows (n, d) and labels, float64 (n,).
-
-    Raises:
-        DataError: rows of another width, NaN or infinite features, or labels that are no finite numbers.
-    """
+    """Return a party's rows (n, d) and labels, float64 (n,)."""
     rows, labels = checked_table(X, y, features)
     if labels.size and (labels.dtype.kind not in "iuf" or not np.isfinite(labels).all()):
         raise DataError("labels must be finite numbers")

@@ -75,10 +75,6 @@ class ScoreGrid:
         edges: float64 (B - 1,), ascending, between the bins of the score; an edge belongs to the bin below it. For two
             classes 0 is one of them, so that a bin has one predicted class. Read-only.
         classes: K.
-
-    Raises:
-        InvalidParameter: arrays of other shapes or with numbers that are not finite, edges that do not ascend, or that
-            lack 0 for two classes.
     """
 
     weights: Array
@@ -180,13 +176,6 @@ class ScoreGrid:
             y: their labels, (n,), class numbers in 0 .. K - 1.
             persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
                 counts as one row. None: every row is a person's only one.
-
-        Returns:
-            `length` integers; zeros for a party without rows.
-
-        Raises:
-            DataError: rows of another width, NaN or infinite features, labels outside the agreed classes, or persons
-                of another shape.
         """
         rows, labels = checked_rows(X, y, len(self.weights), self.classes)
         owners = checked_persons(persons, labels.shape)
@@ -257,9 +246,6 @@ class ShareGrid:
         Args:
             X: the party's rows, (n, d). y: their labels, (n,). persons: ignored, since all rows of a party are
                 protected together.
-
-        Raises:
-            DataError: as the `contribution` of `scores`.
         """
         part, whole = self.scores.share(X, y)
         return [(self.maximum * part) // whole if whole else self.maximum // 2]
@@ -271,11 +257,7 @@ class ShareGrid:
 
 
 def checked_table(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, NDArray[Any]]:
-    """Return a party's rows (n, d) and labels (n,) as arrays.
-
-    Raises:
-        DataError: rows of another width, or NaN or infinite features.
-    """
+    """Return a party's rows (n, d) and labels (n,) as arrays."""
     rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
     if rows.ndim != 2 or rows.shape[1] != features or labels.shape != (len(rows),):
         raise DataError(f"the rows must be a table of {features} features, with one label for each row")
@@ -285,11 +267,7 @@ def checked_table(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, NDA
 
 
 def checked_rows(X: ArrayLike, y: ArrayLike, features: int, classes: int) -> tuple[Array, NDArray[np.integer]]:
-    """Return a party's rows (n, d) and labels (n,) as arrays.
-
-    Raises:
-        DataError: rows of another width, NaN or infinite features, or labels outside 0 .. classes - 1.
-    """
+    """Return a party's rows (n, d) and labels (n,) as arrays."""
     rows, labels = checked_table(X, y, features)
     if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes):
         raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
@@ -309,7 +287,6 @@ def row_groups(owners: NDArray[np.integer] | None, rows: int, features: int) -> 
 
     Args:
         owners: whose each row is, (n,); None without persons.
-        rows, features: n, and the width of a row.
     """
     if owners is None:
         size = max(1, _BLOCK // max(1, features))

@@ -50,14 +50,9 @@ def project(vector: ArrayLike, radius: float) -> NDArray[np.float64]:
 
     Args:
         vector: real entries, of any shape.
-        radius: C, the radius of the ball, public.
 
     Returns:
         A float64 array of the same shape. A vector inside the ball, with room for rounding, is returned unchanged.
-
-    Raises:
-        DataError: an entry is NaN or infinite.
-        InvalidParameter: the radius is not a positive number between 2^-400 and 2^400.
     """
     limit = _check_radius(radius)
     point = np.array(vector, dtype=np.float64)
@@ -80,9 +75,6 @@ class FixedPoint:
 
     Attributes:
         fraction_bits: 0 to 52.
-
-    Raises:
-        InvalidParameter: `fraction_bits` is not an integer from 0 to 52.
     """
 
     fraction_bits: int
@@ -94,20 +86,13 @@ class FixedPoint:
             raise InvalidParameter(f"fraction_bits is {self.fraction_bits}; it must lie between 0 and 52")
 
     def limit(self, radius: float) -> int:
-        """Return floor(C 2^fraction_bits), the largest magnitude of an entry of an encoded vector of the ball.
-
-        Raises:
-            InvalidParameter: the radius is out of range.
-        """
+        """Return floor(C 2^fraction_bits), the largest magnitude of an entry of an encoded vector of the ball."""
         return math.floor(Fraction(_check_radius(radius)) * (1 << self.fraction_bits))
 
     def square_limit(self, radius: float) -> int:
         """Return floor(C^2 4^fraction_bits), the largest sum of squares of an encoded vector of the ball.
 
         It can be above the square of `limit`: with C = 1.5 and no fraction bits, (1, 1) lies in the ball.
-
-        Raises:
-            InvalidParameter: the radius is out of range.
         """
         return math.floor((Fraction(_check_radius(radius)) * (1 << self.fraction_bits)) ** 2)
 
@@ -120,15 +105,9 @@ class FixedPoint:
 
         Args:
             vector: real entries, of any shape; flattened.
-            radius: C, the radius of the ball.
-            norm: the norm of the ball.
 
         Returns:
             The entries in units of 2^-fraction_bits.
-
-        Raises:
-            DataError: an entry is NaN or infinite, or the vector lies outside the ball (`project` it first).
-            InvalidParameter: the radius is out of range.
 
         Examples:
             >>> FixedPoint(4).encode([0.5, -0.3], radius=1.0)
@@ -152,15 +131,8 @@ class FixedPoint:
     def mean(self, sums: Sequence[int], addends: int) -> NDArray[np.float64]:
         """Decode the integer sum of encoded vectors into their average.
 
-        Args:
-            sums: the entrywise sum, D integers.
-            addends: how many vectors were summed.
-
         Returns:
             The average, float64 of shape (D,), each entry correctly rounded.
-
-        Raises:
-            InvalidParameter: `addends` is below 1.
         """
         if addends < 1:
             raise InvalidParameter(f"addends is {addends}; an average needs at least one vector")

@@ -39,7 +39,6 @@ def local_steps(Z: Array, labels: NDArray[np.integer], offset: Array, ridge: flo
         Z: coordinates, float64 (m, n, r), of m parties.
         labels: class numbers, (m, n).
         offset: public scores, float64 (m, n, K - 1).
-        ridge: positive; infinite for one gradient step.
 
     Returns:
         float64 (m, K - 1, r).
@@ -97,10 +96,6 @@ class LocalStepGrid(DirectionGrid):
         radius: norm of a party's step above which it is scaled to norm 1; shorter ones are divided by it. 0 scales
             every step to norm 1.
         norm: the norm that a party's vector has at most 1 of.
-
-    Raises:
-        InvalidParameter: matrices of other shapes or with numbers that are not finite, numbers out of range, fewer
-            than two classes, or an unknown norm.
     """
 
     transform: Array
@@ -139,13 +134,6 @@ class LocalStepGrid(DirectionGrid):
         Args:
             X: the party's rows, (n, d); the last feature is the constant of the scaling.
             y: their labels, (n,), class numbers in 0 .. K - 1.
-
-        Returns:
-            (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24; zeros for a party without
-            rows, and where the step is not finite or the solver's matrix is singular.
-
-        Raises:
-            DataError: rows of another width, NaN or infinite features, or labels outside the agreed classes.
         """
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):

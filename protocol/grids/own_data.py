@@ -39,14 +39,8 @@ OWN: tuple[Own, ...] = get_args(Own)
 def contrast_basis(classes: int) -> Array:
     """Return Helmert's orthonormal contrasts.
 
-    Args:
-        classes: K, at least 2.
-
     Returns:
         float64 of shape (K - 1, K). Every row sums to 0; row j compares class j + 1 with classes 0 .. j.
-
-    Raises:
-        InvalidParameter: there are fewer than two classes.
     """
     if classes < 2:
         raise InvalidParameter(f"contrasts need at least two classes, not {classes}")
@@ -95,9 +89,6 @@ class OwnDataGrid(DirectionGrid):
         classes: K.
         source: which vector a party computes from its rows.
         norm: the norm that the vector has at most 1 of.
-
-    Raises:
-        InvalidParameter: `transform` is not a non-empty finite matrix, or there are fewer than two classes.
     """
 
     transform: Array
@@ -127,14 +118,6 @@ class OwnDataGrid(DirectionGrid):
             y: their labels, (n,), class numbers in 0 .. K - 1.
             train: for a whitened average only: a function from coordinates (n, r) and labels (n,) to coefficients
                 (K, r).
-
-        Returns:
-            (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24; zeros for a party
-            without rows.
-
-        Raises:
-            DataError: rows of another width, NaN or infinite features, or labels outside the agreed classes.
-            InvalidParameter: `train` is missing for a whitened average, or given for another source.
         """
         if (train is None) == (self.source == "whitened"):
             raise InvalidParameter(

@@ -78,9 +78,6 @@ class NumericLabel:
     Attributes:
         low, high: the interval into which scores and predictions are clipped.
         threshold: Huber's threshold: residuals beyond it count as it.
-
-    Raises:
-        InvalidParameter: numbers that are not finite, an empty interval, or a threshold that is not positive.
     """
 
     low: float
@@ -111,9 +108,6 @@ class PartyBall:
     Attributes:
         centre: what is subtracted from a party's average, int64 (length,), read-only.
         radius: norm to which the difference is clipped, in the grid's norm.
-
-    Raises:
-        InvalidParameter: a centre that is no vector of integers up to 2^20, or a radius that is not positive.
     """
 
     centre: NDArray[np.int64]
@@ -178,10 +172,6 @@ class RecordGrid:
         label: how a numeric label is predicted; None for classes. The public score is then relative to the middle of
             its bounds.
         ball: where a party's average is clipped, if a party is protected; None where a row is.
-
-    Raises:
-        InvalidParameter: matrices of other shapes or with numbers that are not finite, a constant that is not
-            positive, fewer than two classes without a numeric label, an unknown norm, or a ball of another dimension.
     """
 
     transform: Array
@@ -387,13 +377,6 @@ class RecordGrid:
             persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
                 counts as one row, and truncated once: two persons move apart by no more than two rows do. None: every
                 row is a person's only one.
-
-        Returns:
-            `length` integers; zeros for a party without rows.
-
-        Raises:
-            DataError: rows of another width, NaN or infinite features, labels outside the agreed classes, or persons
-                of another shape.
         """
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):

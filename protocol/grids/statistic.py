@@ -28,9 +28,6 @@ class StatisticGrid:
     Attributes:
         points: int64 (N, r), read-only.
         contrast: int64 (K - 1, K), read-only.
-
-    Raises:
-        InvalidParameter: a matrix has another shape or type, or a sum of entries could exceed 63 bits.
     """
 
     points: NDArray[np.int64]
@@ -72,12 +69,6 @@ class StatisticGrid:
 
         Args:
             choices: class indices, shape (N,).
-
-        Returns:
-            (K - 1) r integers, row-major by contrast.
-
-        Raises:
-            DataError: another shape or type, or an index outside the agreed classes.
         """
         choices = np.asarray(choices)
         if choices.shape != (self.samples,) or choices.dtype.kind not in "iu":
@@ -95,12 +86,6 @@ class StatisticGrid:
 
         Args:
             counts: integers, shape (N, K).
-
-        Returns:
-            (K - 1) r integers, row-major by contrast.
-
-        Raises:
-            DataError: another shape or type.
         """
         counts = np.asarray(counts)
         if counts.shape != (self.samples, self.classes) or counts.dtype.kind not in "iu":

@@ -52,9 +52,6 @@ class VoteDirectionGrid(DirectionGrid):
         points: float64 (N, r), read-only.
         classes: K.
         norm: the norm that a party's vector has at most 1 of.
-
-    Raises:
-        InvalidParameter: `points` is not a non-empty finite matrix, or there are fewer than two classes.
     """
 
     points: Array
@@ -85,12 +82,6 @@ class VoteDirectionGrid(DirectionGrid):
         Args:
             labels: what its classifier says of the points: class indices, integers (N,), or the probability of every
                 class, float64 (N, K). A secret.
-
-        Returns:
-            (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24.
-
-        Raises:
-            DataError: another shape or type, a class that was not agreed, or numbers that are no probabilities.
         """
         labels, basis = np.asarray(labels), contrast_basis(self.classes)
         if labels.shape == (self.samples,) and labels.dtype.kind in "iu":

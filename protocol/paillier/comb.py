@@ -62,12 +62,8 @@ def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int
 
     Args:
         exponent_bits: least length of an exponent; that of the shape may be a few bits longer.
-        powers: number of powers that will be computed.
         entry_bytes: size of a group element in bytes.
         memory: limit for the size of the tables in bytes; a single row is always allowed.
-
-    Raises:
-        InvalidParameter: `exponent_bits` is below 1.
     """
     if exponent_bits < 1:
         raise InvalidParameter(f"exponent_bits is {exponent_bits}; it must be at least 1")

@@ -154,12 +154,7 @@ def check_degree(degree: int) -> None:
 
 
 def check_key_bits(bits: int, *, test_key: bool = False) -> None:
-    """Check the length of a key that is to be generated.
-
-    Raises:
-        InvalidParameter: the length is odd or out of range.
-        WeakKeyError: it is below 2048 bits and `test_key` is not set.
-    """
+    """Check the length of a key that is to be generated."""
     if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
         raise InvalidParameter(
             f"the length of a key must be an even number of bits from {SMALLEST_TEST_KEY} to {LARGEST_KEY}, not {bits}"
@@ -171,10 +166,6 @@ def check_modulus(n: int) -> None:
     """Check a modulus without knowing its factors.
 
     Passing these checks does not prove that the modulus is the product of two large primes.
-
-    Raises:
-        InvalidParameter: the modulus is a prime, a perfect power, or has a prime factor below 2^16, so that anybody
-            could decrypt.
     """
     for failed, what in (
         (gmpy2.is_prime(n), "is a prime"),

@@ -20,16 +20,7 @@ _WINDOW = 6
 
 
 def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], ring: Ring) -> list[mpz]:
-    """Return prod_i bases[i]^row[i] for each row of exponents.
-
-    Args:
-        bases: elements of the ring.
-        exponents: rows of non-negative integers, one for each base.
-        ring: the arithmetic.
-
-    Raises:
-        InvalidParameter: an exponent is negative, or a row has another length than the bases.
-    """
+    """Return prod_i bases[i]^row[i] for each row of exponents."""
     if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
         raise InvalidParameter("every base needs one exponent, and none may be negative")
     powers = [ring.array([mpz(1)] * len(bases)), ring.array(bases)]

@@ -209,13 +209,7 @@ _COST = {1: 1.0, 2: 0.9, 3: 0.9, 4: 1.0}
 
 
 def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> int:
-    """Return the degree with the shortest ciphertexts that takes at most 10 % more time than degree 1.
-
-    Args: as the attributes of `PackingPlan`. A vector that fits into one ciphertext gets degree 1.
-
-    Raises:
-        PackingError: as `PackingPlan`.
-    """
+    """Return the degree with the shortest ciphertexts that takes at most 10 % more time than degree 1."""
     counts = {
         degree: PackingPlan(length, addends, minimum, maximum, key_bits, degree).ciphertexts
         for degree in range(1, LARGEST_DEGREE + 1)

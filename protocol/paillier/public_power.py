@@ -26,16 +26,7 @@ _SHARE = 5
 
 
 def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> mpz:
-    """Return prod_i bases[i]^exponents[i].
-
-    Args:
-        bases: integers modulo the ring's modulus.
-        exponents: non-negative integers, one for each base.
-        ring: the arithmetic.
-
-    Raises:
-        InvalidParameter: an exponent is negative, or there are not as many as bases.
-    """
+    """Return prod_i bases[i]^exponents[i]."""
     if len(bases) != len(exponents) or min(exponents, default=0) < 0:
         raise InvalidParameter("every base needs one exponent, and none may be negative")
     bits = max((int(e).bit_length() for e in exponents), default=0)

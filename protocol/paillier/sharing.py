@@ -33,14 +33,6 @@ def integer_polynomial(
     Args:
         secret: an integer in (-bound, bound).
         bound: a public bound S of the secret; the other coefficients are uniform in [0, 2^128 Delta^2 S).
-        holders: n.
-        threshold: t, 1 <= t <= n; f has degree t - 1.
-
-    Returns:
-        t integers.
-
-    Raises:
-        InvalidParameter: the threshold or the secret is out of range.
     """
     if not 1 <= threshold <= holders:
         raise InvalidParameter(
@@ -62,15 +54,7 @@ def evaluate(coefficients: Sequence[int], point: int) -> int:
 
 
 def lagrange_numerators(points: Collection[int], holders: int) -> dict[int, int]:
-    """Return integer Lagrange coefficients.
-
-    Args:
-        points: places j at which f is known, more than the degree of f.
-        holders: n; Delta = n!.
-
-    Returns:
-        Integers l_j with sum l_j f(j) = Delta f(0).
-    """
+    """Return integer Lagrange coefficients."""
     delta = math.factorial(holders)
     numerators = {}
     for j in points:

@@ -191,20 +191,7 @@ def deal(
 
 
 def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> list[int]:
-    """Combine partial decryptions into plaintexts.
-
-    Args:
-        threshold_key: the public part of the shared key.
-        parts: partial decryptions of the same ciphertexts, in the same order, by number of the holder. The t holders
-            with the lowest numbers are used.
-
-    Returns:
-        One plaintext in [0, n^s) for each ciphertext.
-
-    Raises:
-        ThresholdError: there are fewer than t holders, or a number out of range.
-        WrongPartialDecryptionError: the partial decryptions do not combine to a plaintext.
-    """
+    """Combine partial decryptions into plaintexts."""
     key, threshold = threshold_key.key, threshold_key.threshold
     if len(parts) < threshold:
         raise ThresholdError(f"decryption takes {threshold} partial decryptions, and there are {len(parts)}")

@@ -83,16 +83,10 @@ def ask(key: DgkPublicKey, shares: Sequence[int], *, bits: int, randomness: Rand
     """Create the asker's first message, for any number of comparisons.
 
     Args:
-        key: the asker's public key.
-        shares: y of each comparison.
         bits: l.
-        randomness: the operating system's by default.
 
     Returns:
         For each comparison, l ciphertexts of the low bits of y, least significant first.
-
-    Raises:
-        InvalidParameter: the key does not support comparisons of that size.
     """
     _check_bits(key, bits)
     flat = key.encrypt([y >> i & 1 for y in shares for i in range(bits)], randomness)
@@ -103,16 +97,7 @@ def conclude(private_key: DgkPrivateKey, shares: Sequence[int], answers: Sequenc
     """Compute the outcomes of comparisons from their answers, as the asker.
 
     Args:
-        private_key: the asker's key.
-        shares: y of each comparison, as passed to `ask`.
-        answers: in the same order.
         bits: l.
-
-    Returns:
-        [x >= y] of each comparison.
-
-    Raises:
-        MessageError: the number of answers is wrong, or an answer is invalid.
     """
     if len(answers) != len(shares):
         raise MessageError(f"there are {len(answers)} answers to {len(shares)} comparisons")
@@ -137,17 +122,9 @@ def answer(
     """Answer comparisons, as the answerer.
 
     Args:
-        key: the asker's public key.
         shares: x of each comparison; any integers with |x - y| < 2^bits.
         questions: the asker's message, `bits` units modulo n each (checked by decoding).
         bits: l.
-        randomness: the operating system's by default.
-
-    Returns:
-        One answer for each question, in order.
-
-    Raises:
-        InvalidParameter: the numbers of shares, questions or ciphertexts do not match.
     """
     _check_bits(key, bits)
     if len(shares) != len(questions) or any(len(question) != bits for question in questions):
@@ -191,17 +168,11 @@ def mask_encrypted_difference(
 
     Args:
         key: the asker's Paillier key; the plaintexts a, b lie in [0, 2^bits).
-        left, right: E(a), E(b).
         bits: length of a and b.
-        randomness: the operating system's by default.
 
     Returns:
         The ciphertext of z = a - b + mask for the asker, re-randomised in mode `full`, and the mask of `bits` + 80
         bits. With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
-
-    Raises:
-        CiphertextError: a ciphertext is not a unit.
-        PackingError: the key is too short for the mask.
     """
     check_ciphertexts(key, (left, right))
     if bits + HIDING_BITS + 2 > key.bits:

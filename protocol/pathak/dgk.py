@@ -201,11 +201,6 @@ def generate_dgk_key(
         bits: length of n, even.
         comparison_bits: largest length of integers to compare.
         test_key: accept fewer than 2048 bits.
-        randomness: the operating system's by default.
-
-    Raises:
-        WeakKeyError: `bits` is below 2048 and `test_key` is not set.
-        InvalidParameter: `bits` is odd or too small for u and v.
     """
     _check_size(bits, test_key)
     u = plaintext_modulus(comparison_bits)

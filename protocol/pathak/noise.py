@@ -98,9 +98,5 @@ def mask_bits(terms: PathakTerms) -> int:
 
 
 def noise_plan(terms: PathakTerms, key: PublicKey) -> PackingPlan:
-    """Return the packing plan of a noise vector, whose slots hold the noise, its offsets and the mask.
-
-    Raises:
-        PackingError: the key is too short for one entry.
-    """
+    """Return the packing plan of a noise vector, whose slots hold the noise, its offsets and the mask."""
     return PackingPlan.for_key(key, length=terms.features, addends=1, maximum=(1 << (mask_bits(terms) + 1)) - 1)

@@ -20,16 +20,7 @@ def split_vector(
     """Split a vector into additive shares.
 
     Args:
-        vector: d integers.
-        parts: number of shares, at least 2.
         modulus_bits: m.
-        randomness: the operating system's by default.
-
-    Returns:
-        `parts` vectors of d entries in [0, 2^m) that sum to `vector` modulo 2^m; all but the last are uniform.
-
-    Raises:
-        InvalidParameter: there are fewer than 2 parts, or m is below 1.
     """
     if parts < 2 or modulus_bits < 1:
         raise InvalidParameter("sharing needs at least two parts and a modulus of at least one bit")

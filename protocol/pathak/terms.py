@@ -82,9 +82,6 @@ class PathakTerms:
             every party knows its own share.
         pitch_exponent: parameters and noise are integer multiples of 2^pitch_exponent.
         nonce: 32 hexadecimal digits that distinguish runs with otherwise equal terms.
-
-    Raises:
-        InvalidParameter: a term is out of range, or terms do not fit together.
     """
 
     variant: Variant

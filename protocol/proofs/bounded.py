@@ -95,12 +95,6 @@ def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, max
 
     The range of the result has T^j integers for some T and j, so it is wider by a factor of at most (1 + 1/T)^j where
     no exact root exists. Entries outside [minimum, maximum] but within the result's range can be proved.
-
-    Args: as the attributes of `PackingPlan`.
-
-    Raises:
-        InvalidParameter: the entries are too wide or too many for the proof.
-        PackingError: as `PackingPlan`.
     """
     best: BoundedLayout | None = None
     width = maximum - minimum + 1
@@ -152,10 +146,6 @@ class BoundedLayout(MatrixLayout):
         digits: j, the number of digits of an entry.
         degree: k, the number of points that determine a row, a power of two. `BoundedLayout.of` chooses base,
             digits and degree for the shortest proof.
-
-    Raises:
-        InvalidParameter: the range of the plan is another one, the bound is not in [0, S m^2] for the largest absolute
-            value m of an entry, or the entries are too many or too wide for the field.
     """
 
     key: PublicKey
@@ -303,12 +293,8 @@ class BoundedLayout(MatrixLayout):
         """Combine the equations into weights of digits, multiplicities and bits of quotients.
 
         Args:
-            weights: the weights modulo each prime.
             table: 1/(alpha + t) for each t below T, (T,) each.
             combine: coefficients of the random combinations, (REPEATS, equation_count).
-
-        Returns:
-            The weights where rows hold data, (REPEATS (first_rows + quotient_rows), used).
         """
         modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
         of_primes, of_norm, of_lookup = combine[:, :PRIMES], combine[:, PRIMES:-2], combine[:, -2:]
@@ -425,11 +411,7 @@ def used_values(layout: BoundedLayout, polynomials: Words) -> Words:
 
 
 def _masks(layout: BoundedLayout, randomness: Randomness) -> tuple[Words, Words, Words]:
-    """Draw polynomials that mask the answers of step 4.
-
-    Returns:
-        Uniform polynomials; polynomials that vanish where rows hold data; polynomials whose values there sum to zero.
-    """
+    """Draw polynomials that mask the answers of step 4."""
     any_, zero, balanced = random_masks(layout, randomness)
     sums = column_sum(used_values(layout, balanced).T)
     share = mul(sums, _word(pow(layout.used, -1, PRIME)))
@@ -449,17 +431,10 @@ def prove(
     """Prove that one ballot is bounded.
 
     Args:
-        statement: what the ballot is bound to: round and sender.
-        layout: the layout of the round.
         entries: the ballot's vector, shape (S,).
-        ciphertexts, witness: as `Encryptor.encrypt_with_witness` returned them, in mode `half` or `short`.
-        randomness: the operating system's by default.
 
     Returns:
         The encoded proof, at most `layout.longest_proof` bytes.
-
-    Raises:
-        InvalidParameter: an entry is out of range, or the sum of squares is above the bound.
     """
     if not layout.admits(entries):
         raise InvalidParameter(

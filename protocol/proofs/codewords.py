@@ -141,11 +141,6 @@ class ChallengeChain:
     """The hash chain of a proof: absorbs the messages of the prover and derives the challenges from them."""
 
     def __init__(self, label: str, parts: Iterable[bytes]) -> None:
-        """
-        Args:
-            label: the name of the proof.
-            parts: the statement: key, plan, sizes, what the ballot is bound to, ciphertexts.
-        """
         self._label = label
         self._state = digest(label, parts)
 

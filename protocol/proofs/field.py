@@ -193,7 +193,6 @@ def values(polynomials: Words, size: int) -> Words:
 
     Args:
         polynomials: coefficients, (m, c), one polynomial per row.
-        size: order of the root, a power of two, at least c.
 
     Returns:
         Values, (m, size).
@@ -235,8 +234,6 @@ def extended_at(evaluations: Words, degree: int, size: int, places: Sequence[int
 
     Args:
         evaluations: the values at the first powers of `values`, (m, c); at the others, up to `degree`, they are 0.
-        degree: a power of two, at least c.
-        size, places: as in `coset_values_at`.
 
     Returns:
         The columns, (m, places).

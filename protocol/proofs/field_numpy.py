@@ -239,12 +239,7 @@ def expand(matrix: Words) -> Floats:
 
 
 def _products_with(matrix: Floats, limbs: Floats) -> Words:
-    """Return the product of a matrix and numbers, (..., m, n).
-
-    Args:
-        matrix: from `expand`, (3, m, 3 c).
-        limbs: of the numbers, (..., 3 c, n).
-    """
+    """Return the product of a matrix and numbers, (..., m, n)."""
     _, rows, terms = matrix.shape
     columns = limbs.shape[-1]
     sums = np.empty((*limbs.shape[:-2], 3, rows, columns))
@@ -287,8 +282,6 @@ def transform(polynomials: Words, size: int, root: int, shift: int, scale: int) 
 
     Args:
         polynomials: coefficients, (m, c), one polynomial per row.
-        size: order of the root, a power of two, at least c.
-        root, shift, scale: numbers modulo p.
 
     Returns:
         Values, (m, size).
@@ -380,9 +373,6 @@ def extended_at(evaluations: Words, degree: int, size: int, root: int, shift: in
 
     Args:
         evaluations: the values at the first powers of w^r, (m, c); at the others they are 0.
-        degree: number of values that determine a polynomial.
-        size, root: the order of w, and w.
-        shift: a number of which no power below `size` is a power of w.
         places: the numbers i, (n,).
 
     Returns:

@@ -103,18 +103,7 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> KnowledgeProof:
-    """Prove knowledge of the plaintexts of one sender's ciphertexts.
-
-    Args:
-        statement: what the ciphertexts are bound to, such as round and sender.
-        key: the key that they are encrypted under.
-        ciphertexts, witness: as `Encryptor.encrypt_with_witness` returned them.
-        mode: the encryptor's mode.
-        randomness: the operating system's by default.
-
-    Returns:
-        The proof.
-    """
+    """Prove knowledge of the plaintexts of one sender's ciphertexts."""
     n = key.modulus
     mask = mpz(randomness.below(int(key.plaintext_modulus)))
     if mode == "full":
@@ -160,9 +149,7 @@ def first_wrong(
     gcd(p - 1, q - 1) = 2 every such unit except 1 and -1 reveals a factor of n.
 
     Args:
-        key: the public key.
         claims: (statement, ciphertexts, proof) of each.
-        randomness: source of the weights.
 
     Returns:
         The index, or None if all proofs hold.

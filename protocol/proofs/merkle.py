@@ -82,11 +82,6 @@ def hash_columns(salts: bytes, columns: Words) -> bytes:
 def opened_root(leaves: Mapping[int, bytes], size: int, path: Sequence[bytes]) -> bytes | None:
     """Compute the root of a tree from some of its leaves.
 
-    Args:
-        leaves: opened leaves by place.
-        size: number of leaves of the tree, a power of two.
-        path: the hashes from `MerkleTree.path` for these places.
-
     Returns:
         The root, or None if the path has a wrong length.
     """
@@ -100,11 +95,7 @@ def opened_columns_root(
     """Compute the root of `MerkleTree.of_columns` from some of its columns.
 
     Args:
-        places: the distinct places of the opened columns.
-        salts: their salts.
         columns: the opened columns, (rows, places).
-        size: number of columns of the whole matrix.
-        path: the hashes from `MerkleTree.path` for these places.
 
     Returns:
         The root, or None if the path has a wrong length.

@@ -107,14 +107,7 @@ def prove(
     """Prove that values_l = ciphertexts_l^exponent and that the verification value is base^exponent.
 
     Args:
-        statement: what the proof is bound to: round and holder.
-        powers: the base of the verification values.
-        ciphertexts, values: c and d, units modulo n^(s+1).
         exponent: x, secret.
-        randomness: the operating system's by default.
-
-    Returns:
-        The proof.
     """
     key = powers.key
     weighted, opened = _weighted(statement, key, ciphertexts, values)

@@ -98,9 +98,6 @@ class Layout(MatrixLayout):
         group: entries per sample, K - 1.
         degree: k, the number of points that determine a row, a power of two. `Layout.of` chooses the one with the
             shortest proof.
-
-    Raises:
-        InvalidParameter: the entries of the plan do not start at 0, or do not form a whole number of samples.
     """
 
     key: PublicKey
@@ -161,7 +158,6 @@ class Layout(MatrixLayout):
         """Combine the equations of step 3 into weights of all committed entries.
 
         Args:
-            weights: the weights modulo each prime.
             combine: coefficients of the random combinations, (REPEATS, PRIMES).
 
         Returns:
@@ -213,11 +209,7 @@ def _constraints(layout: Layout, rows: Words) -> Words:
 
 
 def _masks(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]:
-    """Draw polynomials that mask the answers of step 4.
-
-    Returns:
-        Uniform polynomials; polynomials that vanish where rows hold data; polynomials whose values sum to zero.
-    """
+    """Draw polynomials that mask the answers of step 4."""
     any_, zero, balanced = random_masks(layout, randomness)
     balanced[:, 0] = sub(np.zeros(REPEATS, np.uint64), balanced[:, layout.degree])
     return any_, zero, balanced
@@ -235,11 +227,7 @@ def prove(
     """Prove that one ballot is valid.
 
     Args:
-        statement: what the ballot is bound to: round and sender.
-        layout: the layout of the round.
         entries: the ballot's vector of zeros and ones, shape (S,).
-        ciphertexts, witness: as `Encryptor.encrypt_with_witness` returned them, in mode `half` or `short`.
-        randomness: the operating system's by default.
 
     Returns:
         The encoded proof, at most `layout.longest_proof` bytes.

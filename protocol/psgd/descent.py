@@ -46,9 +46,6 @@ class StepSizes:
     """Step sizes z_t = first / (1 + t/offset)^power, t = 0, 1, ...
 
     For 1/2 < power <= 1 the sum of z_t is infinite and that of z_t^2 finite (Robbins and Monro 1951).
-
-    Raises:
-        InvalidParameter: the power is out of this range, or a number is not positive and finite.
     """
 
     first: float
@@ -88,9 +85,6 @@ class StoppingRule:
     Attributes:
         tolerance: relative; 0 never stops early.
         window: number of steps.
-
-    Raises:
-        InvalidParameter: the tolerance is negative, or the window is empty.
     """
 
     tolerance: float = 0.0
@@ -124,10 +118,6 @@ class Descent:
         radius: radius of the ball that iterates are projected onto.
         step_sizes: z_t.
         stopping: when to end before the agreed steps.
-
-    Raises:
-        DivergenceError: the first step is longer than 2/(c + lambda + Delta), so the descent would diverge.
-        InvalidParameter: the ridge or the radius is not positive and finite.
     """
 
     records: int
@@ -153,13 +143,9 @@ class Descent:
         Args:
             w: w_t, float64 of shape (d,).
             noisy_sum: S_t, float64 of shape (d,).
-            t: 0, 1, ...
 
         Returns:
             w_{t+1}, float64 of shape (d,).
-
-        Raises:
-            DivergenceError: the point is not finite.
         """
         moved = w - self.step_sizes(t) * (noisy_sum / self.records + self.ridge * w)
         norm = _norm(moved)

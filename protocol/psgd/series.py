@@ -59,9 +59,6 @@ class Series:
             ("discrete-gaussian").
         minimum_ballots: no product of fewer ballots is opened.
         nonce: 16 random bytes.
-
-    Raises:
-        InvalidParameter: a number is out of range, or numbers do not fit together.
     """
 
     parties: int
@@ -132,11 +129,7 @@ class Series:
         return hashlib.sha256(b"psephos series\0" + repr(astuple(self)).encode()).digest()
 
     def scale_at(self, step: int) -> float:
-        """Return the scale of the step law at a step, counted from 1, in the units of `step_scale`.
-
-        Raises:
-            InvalidParameter: there is no such step, or a doubling scale is too large at this step.
-        """
+        """Return the scale of the step law at a step, counted from 1, in the units of `step_scale`."""
         if not 1 <= step <= self.steps:
             raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
         if self.step_law != "spherical-laplace-halving":
@@ -197,16 +190,7 @@ class Series:
         return norm + (0 if self.step_law == "none" else self.step_bound(step) + root)
 
     def plan(self, key: PublicKey, step: int, *, bounded: bool = False) -> PackingPlan:
-        """Return the packing plan of a step.
-
-        Args:
-            key: the key. step: counted from 1.
-            bounded: whether ballots prove their bounds, for which the range is a little wider.
-
-        Raises:
-            PackingError: the noise is too wide for the key.
-            InvalidParameter: `bounded`, and the entries are too wide or too many for a proof.
-        """
+        """Return the packing plan of a step."""
         entry, plan = self.entry_bound(step), bounded_plan if bounded else PackingPlan.for_key
         return plan(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
 
@@ -227,9 +211,6 @@ class SeriesTerms:
         test_key: whether a key under 2048 bits is accepted.
         proofs: what ballots and partial decryptions prove; with "valid", every entry's range and the vector's norm.
         confirmations: as in a `Round`.
-
-    Raises:
-        InvalidParameter: the roster has another length than the number of parties.
     """
 
     series: Series
@@ -261,13 +242,7 @@ class SeriesTerms:
         return self.series.plan(self.threshold_key.key, step, bounded=self.proofs == "valid")
 
     def round(self, announcement: Announcement) -> Round:
-        """Build the round of an announced step. Every role builds it from the agreed terms.
-
-        Raises:
-            InvalidParameter: as `Round`.
-            PackingError: the noise is too wide for the key.
-            WeakKeyError: the key has fewer than 2048 bits and `test_key` is not set.
-        """
+        """Build the round of an announced step. Every role builds it from the agreed terms."""
         return _round(self, announcement, hashlib.sha256(b"psephos step\0" + announcement.encode()).digest())
 
 
@@ -329,12 +304,7 @@ class Announcement:
 
     @classmethod
     def decode(cls, data: bytes, terms: SeriesTerms) -> Announcement:
-        """Decode a received announcement.
-
-        Raises:
-            MessageError: wrong length or kind, an invalid step, or a point that is not finite.
-            WrongRoundError: it belongs to other terms.
-        """
+        """Decode a received announcement."""
         d = terms.series.dimension
         reader = Reader(data, Kind.ANNOUNCEMENT, terms.digest, length=4 + 16 + 8 * d)
         step, nonce = reader.integer(4), reader.take(16)

@@ -56,13 +56,7 @@ class PublishedSum:
 
     @classmethod
     def decode(cls, data: bytes, terms: SeriesTerms) -> PublishedSum:
-        """Decode a received sum.
-
-        Raises:
-            MessageError: it is malformed, or there is no such step or sum.
-            WrongRoundError: it belongs to other terms.
-            ThresholdError: there is no such holder.
-        """
+        """Decode a received sum."""
         reader = Reader(data, Kind.PUBLISHED_SUM, terms.digest)
         step, holder = reader.integer(4), reader.integer(1)
         if not 1 <= step <= terms.series.steps:
@@ -134,18 +128,7 @@ class DescentState:
         return self.steps >= terms.series.steps or terms.descent.stopping(self.points)
 
     def announced(self, terms: SeriesTerms, entry: Entry, who: str) -> DescentState:
-        """Return the state after an announcement.
-
-        Args:
-            terms: the terms of the series.
-            entry: the message and its sender.
-            who: name of the receiving role, for error messages.
-
-        Raises:
-            MessageError, WrongRoundError: as `Announcement.decode`.
-            UnexpectedMessageError: the sender is not the curator, or the step is not the next one.
-            WrongPointError: the point is not the one that follows.
-        """
+        """Return the state after an announcement."""
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{who}: {entry.sender} announced a step; only the curator may do so")
         announcement = Announcement.decode(entry.data, terms)
@@ -164,12 +147,6 @@ class DescentState:
         """Return the state after a published sum; it moves to the next point when t holders published the same sum.
 
         A sum of a step that is already known does not change the state.
-
-        Raises:
-            MessageError, WrongRoundError: as `PublishedSum.decode`.
-            ThresholdError: the sender is not the holder that the message names.
-            UnexpectedMessageError: the step is not announced, or the holder has published a sum of it.
-            WrongPartialDecryptionError: the sum differs from the one that t holders published.
         """
         message = PublishedSum.decode(entry.data, terms)
         if entry.sender != f"holder {message.holder}":
@@ -229,11 +206,6 @@ class SeriesReader(Machine, PublicReader):
     reads = (SumReader.reads - {Kind.NOISE_BALLOT}) | {Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM}
 
     def __init__(self, name: str, terms: SeriesTerms) -> None:
-        """
-        Args:
-            name: the name of the role.
-            terms: the agreed terms.
-        """
         self.name, self.terms = name, terms
 
     def _start(self) -> Step:

@@ -113,7 +113,7 @@ def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int,
 
 
 def test_theta_tells_nobody_the_factors_whatever_the_degree() -> None:
-    """d, a multiple of phi(n), is longer than n^s. With a beta as long as degree 1 needs theta would be d itself."""
+    """d, a multiple of phi(n), is longer than n^s."""
     key = play(terms(degree=3))[0].threshold_key
     with pytest.raises(AssertionError, match="no multiple of phi"):
         factored(key.key.n, key.theta)
@@ -715,7 +715,7 @@ def test_a_lie_about_the_form_of_the_winner_gives_no_key_of_another_form(kind: t
 
 @pytest.mark.parametrize("kind", POSTED_KINDS)
 def test_any_changed_byte_gives_a_named_error_or_a_good_key(kind: Kind) -> None:
-    """Seeded. What is accepted all the same was in no candidate that won, and does not change the key."""
+    """Seeded."""
     source = Random(int(kind))
     for _ in range(6):
 

@@ -119,7 +119,8 @@ signal.pause()
 @pytest.mark.parametrize("schedule", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_no_file_holds_what_was_forgotten_after_each_kill(tmp_path: Path, schedule: int) -> None:
     """Holder 1 is killed with SIGKILL as soon as it has said that it is keeping its k-th state, within the transaction
-    or just after it; its files are searched before it is started again."""
+    or just after it; its files are searched before it is started again.
+    """
     others = [agent(tmp_path, name) for name in TERMS.names[1:]]
     seen: set[bytes] = set()
     keys: set[bytes] = set()

@@ -87,11 +87,7 @@ class Cancelling(Batch):
 
 
 def run(kind: type[Batch], holders: int = 3, liars: Sequence[int] = (1,)) -> tuple[PsephosError | None, bool]:
-    """Run a ceremony in which some holders compute with this kind of batch.
-
-    Returns:
-        the error, or None; and whether the modulus that was found, if any, has the agreed form.
-    """
+    """Run a ceremony in which some holders compute with this kind of batch."""
     terms = CeremonyTerms(128, holders, (holders + 1) // 2, os.urandom(32), test_key=True)
     pieces: dict[int, tuple[mpz, mpz]] = {}
 

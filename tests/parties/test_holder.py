@@ -261,11 +261,7 @@ def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any)
 
 
 def test_a_threshold_of_at_most_half_allows_two_openings(make_election: Any) -> None:
-    """With t <= n / 2 a *dishonest* curator opens two products of one round with disjoint sets of honest holders.
-
-    It asks t of them before and t of them after a ballot is posted; the difference is that party's vector. Outside the
-    semi-honest model, and the reason to choose t > n / 2. If this test fails because the leak was closed, delete it.
-    """
+    """With t <= n / 2 a *dishonest* curator opens two products of one round with disjoint sets of honest holders."""
     election = make_election(5, 4, 2)
     cast = [election.ballot(p) for p in range(5)]
     holders = election.holders()

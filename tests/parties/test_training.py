@@ -151,7 +151,8 @@ def test_parties_do_not_depend_on_each_other() -> None:
 
 def test_conjugate_gradients_find_the_same_minimiser() -> None:
     """Columns of zeros change no minimiser, but beyond 1500 unknowns no system is factorised, and a batch is full with
-    one party."""
+    one party.
+    """
     X, y, sizes = population([380, 379], 8, 4)
     direct = train_parties(X, y, sizes, classes=4, lam=1e-4, tolerance=1e-10)
     wide = np.pad(X, ((0, 0), (0, 380 - 8)))

@@ -215,7 +215,7 @@ class Message:
 
     @property
     def kind(self) -> int:
-        """The kind's number; 0 for what is no message."""
+        """The kind's number."""
         framed = len(self.data) >= 41 and self.data[:8] == MAGIC
         return self.data[8] if framed and self.data[8] in KNOWN else 0
 
@@ -268,15 +268,7 @@ class Log:
 
 
 class Board:
-    """A log that was read from its beginning.
-
-    Attributes:
-        messages: the public messages of valid entries, in order.
-        refused: (number, why) of each entry that does not count.
-        contradicting: the authors of signed entries that contradict this log, or that it does not have.
-        readable: what may be a message in clear, wherever it begins and whether or not it counts; "" sent a stranger's.
-        joined: the roles that have joined.
-    """
+    """A log that was read from its beginning."""
 
     def __init__(self, study: Study, entries: list[bytes]) -> None:
         self.study, self.log = study, Log()

@@ -225,10 +225,7 @@ def _inverses(numbers: Sequence[int]) -> list[int]:
 
 
 def _basis(k: int, used: int, points: Sequence[int]) -> Matrix:
-    """The values at points of the polynomials of degree below k that are 1 at one of the used places, (used, points).
-
-    That of place i is (x^k - 1) w^i / (k (x - w^i)).
-    """
+    """Values at points of the polynomials of degree below k that are 1 at one of the used places, (used, points)."""
     root, scale = root_of_unity(k), pow(k, -1, P)
     roots = [pow(root, place, P) for place in range(used)]
     inverses = _inverses([(x - r) % P for r in roots for x in points])

@@ -232,17 +232,7 @@ def _residues(terms: Terms, body: Bytes) -> list[np.ndarray]:
 
 @dataclass
 class Batch:
-    """What the messages of a batch show.
-
-    Attributes:
-        products, differences: the opened y and z modulo each prime.
-        chosen: for each prime, the draws of the candidates.
-        moduli: the candidates.
-        tested, passed: the places of those that were tested, and tested again.
-        confirmed: those that passed the second test, whatever their form.
-        form_sums: of each that was tested again, the sums of the holders' three numbers.
-        winner: its place; None if there is none.
-    """
+    """What the messages of a batch show."""
 
     number: int
     commitments: list[bytes]

@@ -144,7 +144,7 @@ class Evaluation:
         return w
 
     def calibration(self, sums: Sequence[int], ballots: int) -> tuple[float, float] | None:
-        """Slope and intercept of the calibrated score; None where it is not calibrated."""
+        """Slope and intercept of the calibrated score."""
         deviation = math.sqrt(ballots / self.noise.contributors / 2) / math.sinh(1 / (2 * float(self.noise.scale)))
         scale = np.array([2.0 * 2**16] * 2 + [3.0 * 2**16] * (2 * self.bins))
         raw, variance = np.array([float(v) for v in sums]) / scale, (deviation / scale) ** 2
@@ -176,11 +176,7 @@ class Evaluation:
 
 
 class ErrorEvaluation(Evaluation):
-    """The public plan of the evaluation of a prediction of a number.
-
-    Attributes:
-        low, high, largest: the bounds of the label, and the largest error, as the study states them.
-    """
+    """The public plan of the evaluation of a prediction of a number."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -242,7 +238,7 @@ def _projected(counts: Array) -> Array:
 
 
 def _platt(centres: Array, negative: Array, positive: Array) -> tuple[float, float] | None:
-    """The minimiser of the penalised log-loss, by Newton's method in extended precision; None for a slope below 0."""
+    """The minimiser of the penalised log-loss, by Newton's method in extended precision."""
     x = centres.astype(np.longdouble)
     misses, hits = negative.astype(np.longdouble), positive.astype(np.longdouble)
     prior = np.longdouble(0.01)

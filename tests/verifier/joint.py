@@ -56,14 +56,7 @@ def shrinkage(X: Array) -> float:
 
 @dataclass(frozen=True)
 class JointNoise:
-    """The noise of a sum of vectors whose sensitivities are known.
-
-    Attributes:
-        study: the study.
-        length: of a vector.
-        laplace: whether the noise is discrete Laplace, otherwise discrete Gaussian.
-        l1, l2: the sensitivities, in units of the sum.
-    """
+    """The noise of a sum of vectors whose sensitivities are known."""
 
     study: Study
     length: int

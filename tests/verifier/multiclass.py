@@ -33,12 +33,7 @@ def splits(contrasts: int, rank: int, *, laplace: bool) -> Array:
 
 
 class SelfTraining:
-    """Self-training on public rows.
-
-    Args:
-        rows: of length 1, (N, d).
-        transform: the coordinates of the statistic, (d, r).
-    """
+    """Self-training on public rows."""
 
     def __init__(self, rows: Array, transform: Array) -> None:
         self.rows, self.transform = rows, transform

@@ -268,7 +268,7 @@ class Statistic:
         return energy * (share if self.by_holders else 1.0)
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array | None:
-        """The classifier of scaled rows that follows from a sum; None where this verifier does not compute it."""
+        """The classifier of scaled rows that follows from a sum."""
         if self.classes != 2:
             return None
         contrasts = np.array([float(v) for v in sums]).reshape(1, -1)

@@ -38,17 +38,7 @@ def value(cell: str) -> str:
 
 
 class Public:
-    """The encoded and scaled rows of the public file.
-
-    Attributes:
-        samples: float64 (N, d).
-        digest: their digest.
-        table: the digest of all that follows from the file, as the study names it.
-        features: the names of their columns.
-        columns: how each column of the file is encoded, as a model states it.
-        lowest, highest: of each encoded feature but the constant, before it is scaled.
-        labels: the cells of the label's column; none where the file lacks it.
-    """
+    """The encoded and scaled rows of the public file."""
 
     def __init__(self, study: Study, text: str) -> None:
         names, *rows = ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row))

@@ -54,13 +54,7 @@ def public_file(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Recording:
-    """A study that was played to its end.
-
-    Attributes:
-        made: the study and the signing keys of its members.
-        public: the file of its public samples.
-        entries: the board.
-    """
+    """A study that was played to its end."""
 
     made: Trial
     public: Path
@@ -165,15 +159,7 @@ def fields_for(what: str) -> dict[str, Any]:
 
 
 def record(what: str, public: Path, *, absent: Sequence[str] = (), ceremony: bool = False, **fields: Any) -> Recording:
-    """Play a study under a dealt key, or one that its holders make.
-
-    Args:
-        what: one of `RECORDED`.
-        public: the file of the public samples.
-        absent: parties that never take part.
-        ceremony: whether the holders make the key.
-        fields: terms of the study in place of its defaults.
-    """
+    """Play a study under a dealt key, or one that its holders make."""
     samples = PublicSamples.read(public, "class")
     own_terms = {"public_table": samples.digest, "features": samples.features, "samples": SAMPLES}
     made = trial(parties=PARTIES, **fields_for(what) | own_terms | fields)

@@ -42,13 +42,7 @@ def differences(study: Study, samples: Public) -> list[str]:
 
 
 class Regression(Records):
-    """The public plan of a record step for a numeric label.
-
-    Attributes:
-        low, high, threshold: as the study states them.
-        unit: what is protected.
-        ball: the largest length of a party's vector, in units of the sum; 0 where records are protected.
-    """
+    """The public plan of a record step for a numeric label."""
 
     def __post_init__(self) -> None:
         given = self.study.parameters

@@ -28,14 +28,7 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Result:
-    """What a protocol computes, as far as the board shows it.
-
-    Attributes:
-        parties: the numbers of the counted parties.
-        sums: the opened sum; None where it is sealed.
-        classifier: of scaled rows, where another module has computed it.
-        facts: what a model must state of its release, where another module knows it.
-    """
+    """What a protocol computes, as far as the board shows it."""
 
     parties: Sequence[int]
     sums: Sequence[int] | None
@@ -241,7 +234,7 @@ def _together(releases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _classifier(study: Study, samples: Public, result: Result) -> Array | None:
-    """The classifier of scaled rows; None where the sum is sealed, or the curator adds the noise."""
+    """The classifier of scaled rows."""
     if result.classifier is not None or result.sums is None:
         return result.classifier
     if step := step_of(study, samples):

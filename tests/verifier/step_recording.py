@@ -193,14 +193,7 @@ REGRESSIONS: dict[str, dict[str, Any]] = {
 
 
 def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **changed: Any) -> Recording:
-    """Play a study under a dealt key.
-
-    Args:
-        what: a key of `STUDIES`, `REHEARSED`, `REGRESSIONS` or `EVALUATIONS_OF_NUMBERS`.
-        public: the file of the public samples.
-        absent: parties that never take part.
-        changed: terms of the study in place of those.
-    """
+    """Play a study under a dealt key."""
     samples = PublicSamples.read(public, "class", numeric_label=what in (*REGRESSIONS, *EVALUATIONS_OF_NUMBERS))
     if what in REGRESSIONS:
         fields = regression_fields(public, **REGRESSIONS[what])

@@ -91,7 +91,7 @@ def stated(**changed: Any) -> Tampering:
 
 
 def chosen(**changed: Any) -> Tampering:
-    """The curator states other choices; None leaves one out."""
+    """The curator states other choices."""
 
     def change(fields: dict[str, Any]) -> None:
         choices = fields["release"]["chosen"] | changed

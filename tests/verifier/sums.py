@@ -18,12 +18,7 @@ PROOFS = ("none", "knowledge", "valid")
 
 @dataclass(frozen=True)
 class Noise:
-    """What is agreed on of the noise that the key holders add.
-
-    Attributes:
-        bound: the largest entry of a holder's share.
-        squares: the largest sum of squares of a share.
-    """
+    """What is agreed on of the noise that the key holders add."""
 
     bound: int
     squares: int
@@ -31,13 +26,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Round:
-    """The terms of one sum.
-
-    Attributes:
-        length, minimum, maximum: the vectors of the parties.
-        squares: the largest sum of squares of one; None stands for that of `length` entries of the range.
-        noise: of the key holders, where they add it.
-    """
+    """The terms of one sum."""
 
     study: Study
     key: Key
@@ -151,19 +140,7 @@ class Round:
 
 @dataclass
 class Sum:
-    """What the board shows of one sum.
-
-    Attributes:
-        counted: the ballots' ciphertexts by the number of their party.
-        noise: those of the noise of the key holders, by the number of the holder.
-        refused: (number of the entry, why) of messages that do not count.
-        closed: whether the vote is closed.
-        failures: what is wrong.
-        lacks: why there is no sum; empty if there is one.
-        sums: the opened sum.
-        misconduct: the holders that have signed what no honest one signs, too few to change the sum.
-        columns, product: the product of the ballots, and its digest.
-    """
+    """What the board shows of one sum."""
 
     round: Round
     counted: dict[int, tuple[mpz, ...]]

@@ -105,7 +105,7 @@ def _is(post: Post, kind: Kind) -> bool:
 
 
 def edited(kind: Kind, edit: Edit, *, which: Sequence[int] | None = (0,)) -> Tampering:
-    """Change messages of a kind; `which` are their numbers among those of the kind, None is all of them."""
+    """Change messages of a kind."""
 
     def change(recording: Recording, posts: Posts) -> None:
         places = [place for place, (_, post) in enumerate(posts) if _is(post, kind)]

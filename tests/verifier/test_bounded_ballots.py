@@ -126,15 +126,7 @@ def test_a_round_has_the_layout_that_psephos_chooses(recordings: Callable[[str],
 
 @dataclass(frozen=True)
 class Cheated:
-    """What party 1 does.
-
-    Attributes:
-        cheat: its way of proving.
-        what: the study.
-        entries: the vector that it claims; None for zeros.
-        added: what its first plaintext has in addition.
-        lent: whether the ballot holds the entries that the cheating digits stand for.
-    """
+    """What party 1 does."""
 
     cheat: type[Cheat]
     what: str = "three classes"
@@ -234,7 +226,7 @@ def test_a_party_that_cheats_is_refused(recordings: Callable[[str], Recording], 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["statistic", "average"])
 def test_another_ballot_that_is_valid_counts(recordings: Callable[[str], Recording], what: str) -> None:
-    """So what is refused is refused for the proof. The ballot is another than was opened, which both see as well."""
+    """So what is refused is refused for the proof."""
     payload = Cheated(Honest, what).payload(round_of(recordings(what)))
     changed = ballot(lambda own: payload)(recordings(what))
     report = changed.second()

@@ -138,7 +138,7 @@ def test_a_protocol_that_the_page_does_not_specify_is_refused_as_such() -> None:
 
 @pytest.mark.parametrize("what", TO_STORE)
 def test_stored_studies_are_accepted_by_later_versions(what: str, tmp_path: Path) -> None:
-    """By both. After a change of a format `python -m tests.verifier.step_recording` records them again."""
+    """By both."""
     stored = json.loads(file_of(what).read_text(encoding="utf-8"))
     entries = [bytes.fromhex(text) for text in stored["entries"]]
     report = verify(stored["study"], stored["public"], entries)

@@ -102,7 +102,7 @@ def test_studies_of_other_terms_are_accepted(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(STORED.glob("*.json")), ids=lambda path: path.stem)
 def test_stored_studies_are_accepted_by_later_versions(path: Path, tmp_path: Path) -> None:
-    """By both verifiers. After a change of a format `python -m tests.verifier.recording` records them again."""
+    """By both verifiers."""
     stored = json.loads(path.read_text(encoding="utf-8"))
     entries = [bytes.fromhex(text) for text in stored["entries"]]
     assert verify(stored["study"], stored["public"], entries).accepted

@@ -103,13 +103,7 @@ def _ceremony(study: Study, key: Key, messages: list[Message], report: Report) -
 
 
 def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Report:
-    """Check a study.
-
-    Args:
-        study_text: the study file.
-        public: the file of public samples (CSV), or what was read from it.
-        entries: the entries of the board, in order.
-    """
+    """Check a study."""
     study, report = Study(study_text), Report()
     require(study.protocol in PROTOCOLS, f"{study.protocol} is beyond this verifier")
     samples = public if isinstance(public, Public) else Public(study, public)

@@ -277,11 +277,7 @@ def test_the_shared_exponent_is_a_multiple_of_phi(batch: OpenedBatch) -> None:
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
 def test_beta_and_the_masks_of_d_fill_their_lengths(batch: OpenedBatch, degree: int) -> None:
-    """beta is 128 bits longer than n^s, and the shares of d are as long as their masks, up to 16 bits.
-
-    The seeds are fixed. Over seeds, one of at most 6 shares is shorter with probability 6 * 2^-15, at all of 4
-    candidates with less than 1e-14.
-    """
+    """beta is 128 bits longer than n^s, and the shares of d are as long as their masks, up to 16 bits."""
     agreed, betas, lengths = replace(batch.terms, degree=degree), [], []
     for place in range(4):
         n = batch.moduli[place]
@@ -323,10 +319,7 @@ def test_every_share_has_its_own_zero_share(batch: OpenedBatch) -> None:
 
 @pytest.mark.parametrize(("holders", "degree"), [(3, 1), (3, 2), (5, 1), (9, 1)])
 def test_zero_shares_are_made_of_masks_128_bits_longer_than_what_they_hide(holders: int, degree: int) -> None:
-    """What is hidden is a sum of products of pieces, one for each pair of sets at most; each mask fills its length.
-
-    From the seeds and labels alone: with 3 holders no length is a multiple of 8 bits.
-    """
+    """What is hidden is a sum of products of pieces, one for each pair of sets at most; each mask fills its length."""
     agreed = replace(terms(256, holders), degree=degree)
     pairs, seeds = 2 * len(agreed.subsets).bit_length(), {s: bytes([s]) * 32 for s in range(len(agreed.subsets))}
     numbers = {s: ([mpz(12 * s)], [mpz(24 * s)]) for s in seeds}

@@ -144,11 +144,7 @@ def test_a_product_is_opened_only_after_enough_confirmations(make_election: Any)
 
 
 def test_two_boards_and_deviating_holders_open_at_most_one_product(make_election: Any) -> None:
-    """The board shows holder 1 five ballots and holder 2 four of them; holders 4 and 5 of 5 deviate, t = 3.
-
-    Without confirmations both products would be opened, and their difference is party 4's ballot. With
-    (n + t - 1) // 2 + 1 confirmations, honest holders of either side never see enough of them.
-    """
+    """The board shows holder 1 five ballots and holder 2 four of them; holders 4 and 5 of 5 deviate, t = 3."""
     election = make_election(5, 5, 3)
     for confirmations, answers in ((0, 2), (5, 0), (4, 0)):
         round_ = confirming(election, confirmations)

@@ -134,7 +134,7 @@ def test_vote_round_uses_its_arguments(election: Any) -> None:
 
 
 def test_equal_auxiliary_sets_have_the_same_digest() -> None:
-    """The digest is what a party remembers having voted on; -0.0 instead of 0.0 must not change it."""
+    """The digest is what a party remembers having voted on."""
     one, other = np.array([[0.0, 1.0]]), np.array([[-0.0, 1.0]])
     assert np.array_equal(one, other)
     assert AuxiliarySet(one).digest == AuxiliarySet(other).digest

@@ -176,7 +176,7 @@ def test_blocks_follow_one_another_and_fill_the_vector(classes: int, bins: int) 
 
 
 def test_grids_at_their_limits() -> None:
-    """One feature, two bins or one; 0 need not be an edge of the margins of more classes."""
+    """One feature, two bins or one."""
     for weights, edges, classes, bins in (
         (np.ones((1, 1)), [-5e-324, -0.0, 5e-324], 2, 4),
         (np.ones((1, 3)), [1.0], 3, 2),

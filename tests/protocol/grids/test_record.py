@@ -214,7 +214,7 @@ def grown(grid: RecordGrid, one: Any, other: Any) -> float:
 
 
 def test_truncation_moves_two_persons_apart_by_as_little_as_two_rows() -> None:
-    """By less than 1 + 2^-15 of a unit in an entry. Rows that were truncated before the average had up to 3."""
+    """By less than 1 + 2^-15 of a unit in an entry."""
     grid = RecordGrid(np.eye(2, 1), 1.0, np.zeros((2, 1)), 1, label=NumericLabel(-1.0, 1.0, 1.0))
     unit, count = grid.radius / 2**18, 1000
 

@@ -56,10 +56,7 @@ def test_a_random_power_has_the_drawn_exponent(shape: CombShape, seed: int) -> N
 
 @pytest.mark.parametrize("shape", [CombShape(2, 2, 2), CombShape(3, 1, 2), CombShape(1, 2, 4), CombShape(8, 1, 1)])
 def test_the_exponent_of_a_random_power_is_uniform(shape: CombShape) -> None:
-    """Chi-square over all 2^6 or 2^8 exponents (3 generates the units modulo 257, so power and exponent are one).
-
-    The seed is fixed; see `tests.statistical` for the false-alarm rate over seeds.
-    """
+    """Chi-square over all 2^6 or 2^8 exponents (3 generates the units modulo 257, so power and exponent are one)."""
     comb = FixedBaseComb(mpz(3), ring(mpz(257)), shape)
     count = 1 << shape.exponent_bits
     exponent_of = {pow(3, e, 257): e for e in range(count)}
@@ -130,7 +127,7 @@ def test_the_best_shape_fits(bits: int, powers: int, entry_bytes: int, memory: i
 @pytest.mark.parametrize("bits", [1, 13, 60, 255, 700, 1536, 4095])
 @pytest.mark.parametrize("memory", [0, 64 * 148, 1024 * 148, 50_000_000])
 def test_best_shape_has_the_lowest_cost(bits: int, memory: int) -> None:
-    """Of up to 13 rows and 64 columns, each as many tables as it takes; 48 bytes an entry besides the number."""
+    """Of up to 13 rows and 64 columns, each as many tables as it takes."""
     cuts = [(rows, columns, -(-bits // rows)) for rows in range(1, 14) for columns in range(1, 65)]
     every = [CombShape(r, -(-width // c), c) for r, c, width in cuts if c <= width]
     fit = [shape for shape in every if shape.rows == 1 or shape.table_entries * (100 + 48) <= memory]

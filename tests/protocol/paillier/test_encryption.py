@@ -123,10 +123,7 @@ def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
 
 
 def test_random_units_are_uniform(tiny_private_key: PrivateKey) -> None:
-    """Units and nothing else, on both sides of n / 2 and of both Jacobi symbols.
-
-    Of 4000 coins 1800 to 2200 heads but with probability below 1e-9; the seed makes it repeatable.
-    """
+    """Units and nothing else, on both sides of n / 2 and of both Jacobi symbols."""
     key = tiny_private_key.public_key
     source = SimulationRandomness(8)
     units = [random_unit(key, source) for _ in range(4000)]
@@ -164,10 +161,7 @@ def test_the_fixed_base_is_derived_from_the_modulus(private_key: PrivateKey, oth
 
 
 def test_jacobi_symbols_tell_fast_modes_from_full(private_key: PrivateKey) -> None:
-    """Why shuffles and foreign ciphertexts need `full`: fast residues all have symbol 1, full ones half the time.
-
-    64 fair coins all heads: 2^-64.
-    """
+    """Why shuffles and foreign ciphertexts need `full`: fast residues all have symbol 1, full ones half the time."""
     key = private_key.public_key
     for mode in ("half", "short"):
         assert {int(gmpy2.jacobi(c.value, key.n)) for c in Encryptor(key, mode).randomizers(64)} == {1}
@@ -175,7 +169,7 @@ def test_jacobi_symbols_tell_fast_modes_from_full(private_key: PrivateKey) -> No
 
 
 def test_fast_residues_are_squares_half_the_time(private_key: PrivateKey) -> None:
-    """h is not a square, so h_s^a is one exactly for even a; 64 draws have both kinds except with probability 2^-63."""
+    """h is not a square, so h_s^a is one exactly for even a."""
     p, _ = private_key.factors()
     residues = Encryptor(private_key.public_key, "half").randomizers(64)
     assert {int(gmpy2.legendre(c.value, p)) for c in residues} == {1, -1}

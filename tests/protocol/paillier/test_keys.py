@@ -229,7 +229,7 @@ def test_a_modulus_of_two_large_primes_is_accepted() -> None:
 
 
 def test_decryption_uses_constant_time_powers() -> None:
-    """`powmod` branches on the bits of its exponent, and p - 1 is one; `powmod_sec` does not."""
+    """`powmod` branches on the bits of its exponent, and p - 1 is one."""
     source = inspect.getsource(inspect.getmodule(PrivateKey)) + inspect.getsource(Ring.power)  # type: ignore[arg-type]
     assert "powmod_sec(" in source
     assert "powmod(" not in source

@@ -105,7 +105,7 @@ def test_slots_of_any_width_hold_their_largest_and_least_values(radix: int) -> N
 
 
 def test_known_sizes() -> None:
-    """20,000 voters at 3072 bits: 214 votes in a ciphertext (15 whole bits each would be 204); 1000 voters: 308."""
+    """20,000 voters at 3072 bits: 214 votes in a ciphertext (15 whole bits each would be 204)."""
     kdd = PackingPlan(43_000, 20_000, 0, 1, 3072)
     har = PackingPlan(5 * 1352, 1000, 0, 1, 3072)
     assert (kdd.slots_per_plaintext, kdd.ciphertexts) == (214, 201)

@@ -85,10 +85,7 @@ def test_the_coefficients_of_the_polynomial_are_in_range(sharing: tuple[int, int
 
 
 def test_coefficients_are_uniform_over_their_whole_range() -> None:
-    """Chi-square over 16 equal parts of the range, both for the leading and the linear coefficient.
-
-    The seed is fixed; see `tests.statistical` for the false-alarm rate over seeds.
-    """
+    """Chi-square over 16 equal parts of the range, both for the leading and the linear coefficient."""
     holders, threshold, bound, secret = 4, 3, 2**40, 12345
     width = 2**STATISTICAL_BITS * math.factorial(holders) ** 2 * bound
     source = SimulationRandomness(21)
@@ -105,10 +102,7 @@ def test_coefficients_are_uniform_over_their_whole_range() -> None:
 
 @pytest.mark.parametrize(("holders", "threshold"), [(3, 2), (5, 3), (7, 2), (6, 6)])
 def test_a_share_modulo_small_numbers_does_not_depend_on_the_secret(holders: int, threshold: int) -> None:
-    """With the same coins, f(j) mod d does not depend on s for any d dividing Delta: so for all d <= n.
-
-    (f(0) = s instead of Delta s would make f(j) mod j equal to s mod j.)
-    """
+    """With the same coins, f(j) mod d does not depend on s for any d dividing Delta: so for all d <= n."""
     delta = math.factorial(holders)
     for seed in range(20):
         dealings = [
@@ -121,10 +115,7 @@ def test_a_share_modulo_small_numbers_does_not_depend_on_the_secret(holders: int
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
 def test_the_shares_of_a_key_hide_its_exponent_whatever_the_degree(private_key: PrivateKey, degree: int) -> None:
-    """The coefficients of a dealt key are 128 bits longer than d can be, which is as long as n^(s+1).
-
-    The largest of 15 coefficients is in the lower eighth of its range with probability 2^-45.
-    """
+    """The coefficients of a dealt key are 128 bits longer than d can be, which is as long as n^(s+1)."""
     key = PrivateKey(*private_key.factors(), degree=degree)
     differences = []
     for _ in range(15):
@@ -140,7 +131,7 @@ def test_the_shares_of_a_key_hide_its_exponent_whatever_the_degree(private_key: 
 
 @pytest.mark.parametrize("modulus", [7, 11, 13])
 def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
-    """A share does not reveal s mod d for n < d. The seed is fixed."""
+    """A share does not reveal s mod d for n < d."""
     source = SimulationRandomness(5, modulus)
     for secret in (0, 3):
         seen = Counter(

@@ -55,7 +55,7 @@ ENTRIES = vector_of(HALF)
 
 
 def plan_of(private_key: PrivateKey, half: int = HALF) -> PackingPlan:
-    """`HALF`: four digits to the base 256, two parts of an entry. `WIDE_HALF`: three parts."""
+    """`HALF`: four digits to the base 256, two parts of an entry."""
     return bounded_plan(private_key.public_key, length=LENGTH, addends=100, minimum=-half, maximum=half - 1)
 
 
@@ -522,16 +522,7 @@ Removed = Callable[[pytest.MonkeyPatch], Any]
 
 @dataclass(frozen=True)
 class Attack:
-    """A deviating sender.
-
-    Attributes:
-        cheat: what it does.
-        removed: removes the check that stops it.
-        room: how much larger the bound is than the sum of squares of the entries; None: as eight more entries need.
-        long: whether the vector that it claims, with whose digits it begins, has a large entry.
-        added: what its first plaintext has in addition.
-        lent: whether the ballot holds the entries that the digits stand for, in and out of range.
-    """
+    """A deviating sender."""
 
     cheat: type[Cheat]
     removed: Removed

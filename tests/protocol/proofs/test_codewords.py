@@ -40,10 +40,7 @@ def proof_of(module: ModuleType) -> tuple[Any, Callable[[bytes], None], bytes]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_masks_of_two_repetitions_are_unrelated(module: ModuleType) -> None:
-    """With one mask in both, the difference of the answers would be a combination of the rows.
-
-    Two of fewer than 10^4 uniform words of 64 bits are equal with probability below 3e-12.
-    """
+    """With one mask in both, the difference of the answers would be a combination of the rows."""
     layout = layout_of(module)
     for part in module._masks(layout, SYSTEM):
         assert len(part) == codewords.REPEATS == 2
@@ -56,7 +53,7 @@ def test_the_masks_of_two_repetitions_are_unrelated(module: ModuleType) -> None:
 def test_the_answers_of_two_repetitions_have_masks_of_their_own(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As committed: in the opened columns of a proof. A false alarm has probability below 2^-40."""
+    """As committed: in the opened columns of a proof."""
     layout, verify, proof = proof_of(module)
     opened: list[Any] = []
 
@@ -74,7 +71,7 @@ def test_the_answers_of_two_repetitions_have_masks_of_their_own(
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_responses_are_masked_over_their_whole_range(module: ModuleType) -> None:
-    """80 bits more than what they hide. A mask shorter by 64 is that with probability 2^-24, in all three 2^-72."""
+    """80 bits more than what they hide."""
     layout, _, _ = proof_of(module)
     begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes
     sizes = layout.proof_parts[:2]

@@ -186,11 +186,7 @@ def test_the_mask_of_a_response_is_long_enough(private_key: PrivateKey) -> None:
 
 @modes
 def test_the_mask_of_the_plaintexts_fills_its_range(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    """A mask below n, or one in two proofs, would leave the upper digits or the difference of plaintexts to see.
-
-    All 15 masks are in the lower eighth of [0, n^s) with probability 2^-45, two of them within a 2^-42 part of it with
-    probability 105 * 2^-41 < 1e-10.
-    """
+    """A mask below n, or one in two proofs, would leave the upper digits or the difference of plaintexts to see."""
     key, masks, announcements = private_key.public_key, [], set()
     for _ in range(15):
         statement, ciphertexts, proof = claim(key, mode)

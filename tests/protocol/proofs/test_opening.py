@@ -104,10 +104,7 @@ def test_the_response_masks_the_share(holder: Holder) -> None:
 
 
 def test_no_two_proofs_of_a_holder_have_related_masks(holder: Holder) -> None:
-    """With one mask in two proofs, or with two masks that differ by little, anybody could compute the exponent.
-
-    The difference of two of the 12 masks is within a 2^-44 part of their range with probability 66 * 2^-43 < 1e-11.
-    """
+    """With one mask in two proofs, or with two masks that differ by little, anybody could compute the exponent."""
     masks, announcements = [], set()
     for number in range(12):  # the same statement twice each
         statement = b"round %d" % (number // 2)

@@ -269,10 +269,7 @@ class DeviatingCommitment(codewords.CommittedMatrix):
 
 
 def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deviating prover whose codewords are wrong in an eighth of the places (the verifier is unchanged).
-
-    It gets away with probability (7/8)^152 < 2^-29.
-    """
+    """A deviating prover whose codewords are wrong in an eighth of the places (the verifier is unchanged)."""
     DeviatingCommitment.spoiled = ballot.layout.size // 8
     monkeypatch.setattr(validity, "CommittedMatrix", DeviatingCommitment)
     with pytest.raises(ProofError):
@@ -308,10 +305,7 @@ def test_challenges_are_distinct_and_in_range(ballot: Ballot) -> None:
 
 
 def test_opened_columns_do_not_depend_on_the_votes(private_key: PrivateKey) -> None:
-    """Opened entries of two opposite ballots, 152 x 40 each: means of (0, 1)-scaled values within 0.03 of 1/2.
-
-    Uniform entries leave that range with probability below 1e-11 (6,080 values: standard deviation 0.0037).
-    """
+    """Opened entries of two opposite ballots, 152 x 40 each: means of (0, 1)-scaled values within 0.03 of 1/2."""
     ballot = Ballot(private_key, 2)
     for entries in (np.zeros(SAMPLES, np.int64), np.ones(SAMPLES, np.int64)):
         opened = []

@@ -70,10 +70,7 @@ def test_the_stopping_rule_compares_the_movement_with_the_tolerance() -> None:
 
 
 def test_the_stopping_rule_compares_correctly_rounded_norms() -> None:
-    """Every machine must decide the same, and the last bit of NumPy's norm depends on its BLAS library.
-
-    The last point has norm 1, so that the tolerance at which the rule begins to stop is the norm of the movement.
-    """
+    """Every machine must decide the same, and the last bit of NumPy's norm depends on its BLAS library."""
     generator = np.random.default_rng(29)
     last = np.zeros(31)
     last[0] = 1.0
