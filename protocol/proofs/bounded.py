@@ -1,7 +1,7 @@
 """Proof that a ballot is bounded: every entry in the range of its plan, and the sum of their squares at most a bound.
 
 The same five steps, the same matrices and the same link to the Paillier plaintexts as the proof of validity
-(`validity`), with three differences.
+(`psephos.protocol.proofs.codewords`), with three differences.
 
 * *Range.* The range of the plan has exactly T^j integers. A sender writes each entry less the plan's minimum in j
   digits to the base T, and shows for every digit d that it is one of 0, ..., T - 1 by a look-up (LogUp: Haboeck 2022):
@@ -21,54 +21,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.protocol.errors import InvalidParameter, ProofError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Witness
-from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan, decompose
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS
 from psephos.protocol.proofs.codewords import (
     DEGREES,
     PRIMES,
-    QUERIES,
-    RATE,
-    REPEATS,
     ChallengeChain,
-    CommittedMatrix,
     MatrixLayout,
-    ProofReader,
+    Prover,
+    Verification,
+    Weights,
     block_rows,
-    hidden_rows,
-    padded,
     powers_modulo,
-    random_masks,
 )
 from psephos.protocol.proofs.field import (
     NONRESIDUE,
     PRIME,
     Words,
     add,
-    coefficients,
     column_sum,
-    coset_values_at,
     ext_inverse,
-    extended_at,
     mul,
-    powers,
     product,
     sub,
     sum_of_products,
-    values,
 )
-from psephos.protocol.proofs.knowledge import base_power, mask_bits
-from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.norm_equations import FEWEST_PARTS, Integers, NormEquations, digit_count
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -81,10 +68,11 @@ MOST_DIGITS = 8
 LOOKUP_EQUATIONS = 2
 """Equations of the look-up: both components of one in the field of p^2 elements."""
 
-_LABEL = "psephos bounded ballot"
-
 Table = tuple[Words, Words]
 """Elements of the field of p^2 elements: the two components of each."""
+
+Lookup = tuple[tuple[int, int], Table]
+"""The challenge alpha, and 1/(alpha + t) for t = 0, ..., T - 1, (T,) each."""
 
 Vector = Sequence[int] | NDArray[np.integer]
 """The entries of a ballot, integers of any size."""
@@ -120,21 +108,6 @@ _TOO_WIDE = (
 
 
 @dataclass(frozen=True)
-class DigitWeights:
-    """The weights in z of all committed digits, modulo each of the primes (step 3).
-
-    Attributes:
-        primes: the primes q.
-        entries: e_l radix^i T^d modulo q for each digit of each entry, (PRIMES, S digits).
-        mask: T^d modulo q for each digit of mu, (PRIMES, mask_digits).
-    """
-
-    primes: Sequence[int]
-    entries: Words
-    mask: Words
-
-
-@dataclass(frozen=True)
 class BoundedLayout(MatrixLayout):
     """The layout of the committed matrices, derived from public numbers.
 
@@ -147,6 +120,8 @@ class BoundedLayout(MatrixLayout):
         degree: k, the number of points that determine a row, a power of two. `BoundedLayout.of` chooses base,
             digits and degree for the shortest proof.
     """
+
+    label: ClassVar[str] = "psephos bounded ballot"
 
     key: PublicKey
     plan: PackingPlan
@@ -201,8 +176,12 @@ class BoundedLayout(MatrixLayout):
         return len(self.norm.split.places) > FEWEST_PARTS, self.least_bytes
 
     @property
+    def numbers(self) -> str:
+        return f"{self.square_bound} {self.base} {self.digits}"
+
+    @property
     def equation_count(self) -> int:
-        """Number of equations between integers or field elements: modulo primes, of the norm, of the look-up."""
+        """Number of equations: modulo primes, of the norm, of the look-up."""
         return PRIMES + self.norm.count + LOOKUP_EQUATIONS
 
     @property
@@ -219,7 +198,6 @@ class BoundedLayout(MatrixLayout):
 
     @cached_property
     def mask_bits(self) -> int:
-        """Length of mu in bits."""
         return int((mpz(self.base) ** self.mask_digits).bit_length())
 
     @property
@@ -229,7 +207,6 @@ class BoundedLayout(MatrixLayout):
 
     @property
     def quotient_bits(self) -> int:
-        """Length of each quotient t in bits; t is smaller than the sum of the digits."""
         return (self._linked * (self.base - 1)).bit_length()
 
     @property
@@ -251,6 +228,10 @@ class BoundedLayout(MatrixLayout):
     @property
     def second_rows(self) -> int:
         """Number of rows of inverses, both components, and of bits of the quotients."""
+        return 2 * self.digit_rows + self.quotient_rows
+
+    @property
+    def constraint_count(self) -> int:
         return 2 * self.digit_rows + self.quotient_rows
 
     def admits(self, entries: Vector) -> bool:
@@ -282,26 +263,22 @@ class BoundedLayout(MatrixLayout):
         zero = self.entry_digits(self.shifted([0]))[0]
         return np.concatenate([block_rows(entries, self.used, zero), self.rows_of(loose)])
 
-    def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> DigitWeights:
-        """Return the weights for the challenges e_l, modulo each prime."""
+    def lookup(self, chain: ChallengeChain) -> Lookup:
+        alpha = _alpha(chain)
+        return alpha, table_of_inverses(self.base, alpha)
+
+    def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
         scales = powers_modulo(self.base, max(self.digits, self.mask_digits), primes)
         moduli = np.array(primes, dtype=np.uint64)[:, None, None]
         entries = self.slot_weights(factors, primes)[:, :, None] * scales[:, None, : self.digits] % moduli
-        return DigitWeights(primes, entries.reshape(len(primes), -1), scales[:, : self.mask_digits])
+        return Weights(primes, entries.reshape(len(primes), -1), scales[:, : self.mask_digits])
 
-    def linear_values(self, weights: DigitWeights, table: Table, combine: Words) -> Words:
-        """Combine the equations into weights of digits, multiplicities and bits of quotients.
-
-        Args:
-            table: 1/(alpha + t) for each t below T, (T,) each.
-            combine: coefficients of the random combinations, (REPEATS, equation_count).
-        """
-        modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
+    def linear_values(self, weights: Weights, lookup: Lookup, combine: Words) -> Words:
         of_primes, of_norm, of_lookup = combine[:, :PRIMES], combine[:, PRIMES:-2], combine[:, -2:]
         entries, mask = product(of_primes, weights.entries), product(of_primes, weights.mask)
         loose = np.concatenate([mask, product(of_norm, self.norm.weights)], axis=1)
-        occurrences = product(sub(np.zeros_like(of_lookup), of_lookup), np.stack(table))
-        quotients = mul(mul(of_primes, modulus)[:, :, None], powers(2, self.quotient_bits)).reshape(len(combine), -1)
+        occurrences = product(sub(np.zeros_like(of_lookup), of_lookup), np.stack(lookup[1]))
+        quotients = self.quotient_weights(weights, of_primes)
         nothing = np.zeros(self.digits, dtype=np.uint64)
         rows = []
         for repeat in range(len(combine)):
@@ -310,24 +287,11 @@ class BoundedLayout(MatrixLayout):
             rows.append(np.concatenate([of_entries, *(self.rows_of(one) for one in others)]))
         return np.concatenate(rows)
 
-    def linear(self, weights: DigitWeights, table: Table, combine: Words) -> Words:
-        """Return `linear_values` as polynomials: coefficients (REPEATS, first_rows + quotient_rows, k)."""
-        rows = padded(self.linear_values(weights, table, combine), self.degree)
-        return coefficients(rows).reshape(len(combine), -1, self.degree)
-
     def target(self, z: mpz, primes: Sequence[int], combine: Words) -> int:
-        """Return what the equations sum to, for the coefficients of one combination, (equation_count,)."""
         sides = [*(int(z % prime) for prime in primes), *self.norm.targets, 0, 0]
         return sum(int(g) * side for g, side in zip(combine, sides, strict=True)) % PRIME
 
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
-        """Return the combination of all equations at some points; over the used ones it sums to the target.
-
-        Args:
-            rows: values of all rows, (first_rows + second_rows, points).
-            linear: values of the weights, (first_rows + quotient_rows, points).
-            combine: coefficients of the combination, (equation_count,).
-        """
         first, inverses = self.first_rows, 2 * self.digit_rows
         total = add(
             sum_of_products(linear[:first], rows[:first]), sum_of_products(linear[first:], rows[first + inverses :])
@@ -344,11 +308,17 @@ class BoundedLayout(MatrixLayout):
         squares = self.norm.combined_squares(self.norm.split.parts_of_digits(digits), combine)
         return column_sum(squares.reshape(self.blocks, points))
 
-    def constraints(self, rows: Words, alpha: tuple[int, int]) -> Words:
-        """Return what must vanish wherever rows hold data, (2 digit_rows + quotient_rows, points).
+    def total(self, equation: Words) -> int:
+        """Return the sum over the points where rows hold data."""
+        return int(column_sum(self.used_values(equation[None])[0]))
 
-        Both components of (alpha + d) h - 1 for every digit, and x^2 - x for every bit of a quotient.
-        """
+    def balance(self, masks: Words) -> None:
+        sums = column_sum(self.used_values(masks).T)
+        masks[:, 0] = sub(masks[:, 0], mul(sums, _word(pow(self.used, -1, PRIME))))
+
+    def constraints(self, rows: Words, lookup: Lookup) -> Words:
+        """Return both components of (alpha + d) h - 1 for every digit, and x^2 - x for every bit of a quotient."""
+        alpha, _table = lookup
         digits, inverses = rows[: self.digit_rows], rows[self.first_rows :]
         h0, h1 = inverses[: self.digit_rows], inverses[self.digit_rows : 2 * self.digit_rows]
         bits = inverses[2 * self.digit_rows :]
@@ -379,44 +349,10 @@ def table_of_inverses(base: int, alpha: tuple[int, int]) -> Table:
     return inverses[0], inverses[1]
 
 
-def _chain(layout: BoundedLayout, statement: bytes, ciphertexts: Sequence[mpz]) -> ChallengeChain:
-    """Return the hash chain of a proof, with the statement absorbed."""
-    size = layout.key.ciphertext_bytes
-    shape = (
-        f"{layout.square_bound} {layout.base} {layout.digits} {layout.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}"
-    ).encode()
-    parts = (layout.key.identifier, layout.plan.digest, shape, statement)
-    return ChallengeChain(_LABEL, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
-
-
 def _alpha(chain: ChallengeChain) -> tuple[int, int]:
     """Return the challenge of the look-up, an element of the field of p^2 elements outside that of p elements."""
     first, *others = chain.elements("alpha", (8,)).tolist()
     return first, next((other for other in others if other), 1)
-
-
-class _Combinations:
-    """The challenges of step 4, REPEATS times: weights of rows, of constraints and of equations."""
-
-    def __init__(self, chain: ChallengeChain, layout: BoundedLayout) -> None:
-        self.rows = chain.elements("rows", (REPEATS, layout.first_rows + layout.second_rows))
-        self.constraints = chain.elements("squares", (REPEATS, 2 * layout.digit_rows + layout.quotient_rows))
-        self.equations = chain.elements("equations", (REPEATS, layout.equation_count))
-
-
-def used_values(layout: BoundedLayout, polynomials: Words) -> Words:
-    """Evaluate polynomials of degree below 2 k, (m, 2 k), where rows hold data, (m, used)."""
-    k = layout.degree
-    return values(add(polynomials[:, :k], polynomials[:, k:]), k)[:, : layout.used]
-
-
-def _masks(layout: BoundedLayout, randomness: Randomness) -> tuple[Words, Words, Words]:
-    """Draw polynomials that mask the answers of step 4."""
-    any_, zero, balanced = random_masks(layout, randomness)
-    sums = column_sum(used_values(layout, balanced).T)
-    share = mul(sums, _word(pow(layout.used, -1, PRIME)))
-    balanced[:, 0] = sub(balanced[:, 0], share)
-    return any_, zero, balanced
 
 
 def prove(
@@ -443,8 +379,10 @@ def prove(
     return _Prover(statement, layout, entries, ciphertexts, witness, randomness).run()
 
 
-class _Prover:
-    """One proof in the making. The steps are those of the module."""
+class _Prover(Prover):
+    """One proof in the making."""
+
+    layout: BoundedLayout
 
     def __init__(
         self,
@@ -455,52 +393,21 @@ class _Prover:
         witness: Witness,
         randomness: Randomness,
     ) -> None:
-        self.layout, self.randomness = layout, randomness
+        super().__init__(statement, layout, ciphertexts, witness, randomness)
         self.shifted = layout.shifted(entries)
-        self.ciphertexts, self.witness = ciphertexts, witness
-        self.chain = _chain(layout, statement, ciphertexts)
 
-    def run(self) -> bytes:
-        """Return the encoded proof."""
-        layout, key, chain = self.layout, self.layout.key, self.chain
-        # 1
-        mu = mpz(self.randomness.below(layout.base**layout.mask_digits))
-        exponent = mpz(self.randomness.bits(mask_bits(key)))
-        announcement = generator_power(key, mu) * base_power(key, exponent) % key.ciphertext_modulus
-        announced = announcement.to_bytes(key.ciphertext_bytes, "little")
-        digits, loose = self.entry_digits(), self.loose_digits(mu)
-        committed_digits = layout.rows_of_digits(digits, loose)
-        rows = hidden_rows(
-            np.concatenate([committed_digits, layout.rows_of(self.multiplicities(committed_digits))]), self.randomness
-        )
-        masks = self.masks()
-        first = self.commit(np.concatenate([padded(part, 2 * layout.degree) for part in (rows, *masks)]))
-        chain.absorb(first.tree.root, announced)
-        # 2
-        alpha, factors = _alpha(chain), chain.weights(len(self.ciphertexts))
-        z = mu + sum(e * m for e, m in zip(factors, self.witness.plaintexts, strict=True))
-        w = exponent + sum(e * a for e, a in zip(factors, self.witness.roots, strict=True))
-        answers = z.to_bytes(layout.proof_parts[0], "little") + w.to_bytes(layout.proof_parts[1], "little")
-        chain.absorb(answers)
-        # 3
-        weights = layout.weights(factors, chain.primes())
-        table = table_of_inverses(layout.base, alpha)
-        quotients = self.quotients(weights, digits, loose[: layout.mask_digits], z)
-        messages = np.concatenate([*self.inverses(committed_digits, table, alpha), quotients])
-        hidden = hidden_rows(messages, self.randomness)
-        second = self.commit(hidden)
-        chain.absorb(second.tree.root)
-        # 4
-        sent = self.answers(np.concatenate([rows, hidden]), masks, weights, table, alpha)
-        chain.absorb(sent)
-        # 5
-        places = chain.columns(layout.size)
-        opened = (one.open(places) for one in (first, second))
-        return b"".join((first.tree.root, second.tree.root, announced, answers, sent, *opened))
+    def draw_mask(self) -> mpz:
+        return mpz(self.randomness.below(self.layout.base**self.layout.mask_digits))
 
-    def commit(self, polynomials: Words) -> CommittedMatrix:
-        """Commit to the columns of a matrix of codewords."""
-        return CommittedMatrix(polynomials, self.layout, self.randomness)
+    def first_messages(self, mu: mpz) -> Words:
+        layout = self.layout
+        self.digits, self.loose = self.entry_digits(), self.loose_digits(mu)
+        self.committed = layout.rows_of_digits(self.digits, self.loose)
+        return np.concatenate([self.committed, layout.rows_of(self.multiplicities(self.committed))])
+
+    def second_messages(self, weights: Weights, lookup: Lookup, z: mpz) -> Words:
+        quotients = self.quotients(weights, self.digits, self.loose[: self.layout.mask_digits], z)
+        return np.concatenate([*self.inverses(self.committed, *lookup), quotients])
 
     def entry_digits(self) -> Words:
         """Return the digits of the entries, (S, digits)."""
@@ -517,117 +424,11 @@ class _Prover:
         """Return how often each value occurs among the digits, (T,)."""
         return np.bincount(digits.reshape(-1).astype(np.int64), minlength=self.layout.base).astype(np.uint64)
 
-    def inverses(self, digits: Words, table: Table, alpha: tuple[int, int]) -> Table:
+    def inverses(self, digits: Words, alpha: tuple[int, int], table: Table) -> Table:
         """Return 1/(alpha + d) for every digit, the shape of the digits each; honest ones are in the table."""
         return table[0][digits.astype(np.intp)], table[1][digits.astype(np.intp)]
-
-    def masks(self) -> tuple[Words, Words, Words]:
-        """Return the polynomials that mask the answers of step 4."""
-        return _masks(self.layout, self.randomness)
-
-    def quotients(self, weights: DigitWeights, digits: Words, mask: Words, z: mpz) -> Words:
-        """Return the bits of the quotients of the equations by each prime, as rows."""
-        totals = weights.entries.astype(np.int64) @ digits.reshape(-1).astype(np.int64)
-        totals += weights.mask.astype(np.int64) @ mask.astype(np.int64)
-        pairs = zip(totals.tolist(), weights.primes, strict=True)
-        quotients = [(total - int(z % prime)) // prime for total, prime in pairs]
-        return self.layout.bits(quotients, self.layout.quotient_bits)
-
-    def answers(
-        self,
-        rows: Words,
-        masks: tuple[Words, Words, Words],
-        weights: DigitWeights,
-        table: Table,
-        alpha: tuple[int, int],
-    ) -> bytes:
-        """Return the encoded answers of step 4, for all rows by coefficients."""
-        layout, width = self.layout, 2 * self.layout.degree
-        combine = _Combinations(self.chain, layout)
-        at = values(rows, width)
-        constraints = layout.constraints(at, alpha)
-        linear = layout.linear(weights, table, combine.equations)
-        near = product(combine.rows, rows)
-        squares = coefficients(product(combine.constraints, constraints))
-        sums = [
-            layout.equations(at, values(weights_of, width), equation)
-            for weights_of, equation in zip(linear, combine.equations, strict=True)
-        ]
-        polynomials = []
-        for repeat, summed in enumerate(coefficients(np.stack(sums))):
-            several = (near[repeat], squares[repeat], summed)
-            polynomials += [add(one, mask[repeat]) for one, mask in zip(several, masks, strict=True)]
-        return np.concatenate(polynomials).astype("<u8").tobytes()
 
 
 def verify(statement: bytes, layout: BoundedLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
     """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
-    _Verification(statement, layout, ciphertexts, proof).run()
-
-
-class _Verification(ProofReader):
-    """The verification of one proof, step by step."""
-
-    def __init__(self, statement: bytes, layout: BoundedLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-        super().__init__(layout, ciphertexts, proof)
-        self.layout = layout
-        self.chain = _chain(layout, statement, ciphertexts)
-
-    def run(self) -> None:
-        """Raise ProofError unless the proof holds."""
-        layout, key, k = self.layout, self.layout.key, self.layout.degree
-        roots = [self._take(HASH_BYTES) for _ in range(2)]
-        announced = self._take(key.ciphertext_bytes)
-        self.chain.absorb(roots[0], announced)
-        alpha, factors = _alpha(self.chain), self.chain.weights(len(self.ciphertexts))
-        sizes = layout.proof_parts
-        answers = self._take(sizes[0] + sizes[1])
-        z, w = (mpz.from_bytes(part, "little") for part in (answers[: sizes[0]], answers[sizes[0] :]))
-        self._check_opening(mpz.from_bytes(announced, "little"), factors, z, w)
-        self.chain.absorb(answers)
-        weights = layout.weights(factors, self.chain.primes())
-        self.chain.absorb(roots[1])
-        combine = _Combinations(self.chain, layout)
-        start = self._at
-        polynomials = [(self._words(k), self._words(2 * k), self._words(2 * k)) for _ in range(REPEATS)]
-        self.chain.absorb(self._proof[start : self._at])
-        places = self.chain.columns(layout.size)
-        first = self._open(roots[0], places, layout.first_rows + 3 * REPEATS)
-        second = self._open(roots[1], places, layout.second_rows)
-        if self._at != len(self._proof):
-            raise ProofError("a proof of validity has too many bytes")
-        for repeat, (_near, square, equation) in enumerate(polynomials):
-            target = layout.target(z, weights.primes, combine.equations[repeat])
-            self._check_values(square, equation, target)
-        rows = np.concatenate([first[: layout.first_rows], second])
-        masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
-        sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
-        answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
-        linear = layout.linear_values(weights, table_of_inverses(layout.base, alpha), combine.equations)
-        linear_at = extended_at(linear, k, layout.size, places).reshape(REPEATS, -1, len(places))
-        near = product(combine.rows, rows)
-        squares = product(combine.constraints, layout.constraints(rows, alpha))
-        for repeat in range(REPEATS):
-            expected = (
-                near[repeat],
-                squares[repeat],
-                layout.equations(rows, linear_at[repeat], combine.equations[repeat]),
-            )
-            self._check_columns(answers_at[repeat], expected, masks[:, repeat])
-
-    def _check_columns(self, answers: Words, expected: Sequence[Words], masks: Words) -> None:
-        """Check that the three answers are in the opened columns what rows and masks combine to, (3, places) each."""
-        for answer, combination, mask in zip(answers, expected, masks, strict=True):
-            if not np.array_equal(answer, add(combination, mask)):
-                raise ProofError("the proof of validity does not hold: an opened column contradicts an answer")
-
-    def _check_values(self, square: Words, equation: Words, target: int) -> None:
-        """Check that the constraints vanish where rows hold data, and that the equations sum to the target there."""
-        values = used_values(self.layout, np.stack([square, equation]))
-        if values[0].any():
-            raise ProofError("a ballot is not valid: a digit has a wrong inverse, or a quotient a wrong bit")
-        if int(column_sum(values[1])) != target:
-            raise ProofError(
-                "a ballot is not valid: an entry is out of range, the vector is too long, or its entries are not those "
-                "of its ciphertexts"
-            )
+    Verification(statement, layout, ciphertexts, proof).run()

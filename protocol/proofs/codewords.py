@@ -1,17 +1,32 @@
-"""Commitments to matrices of Reed-Solomon codewords, and their link to Paillier plaintexts.
+"""Hash-based proofs about the plaintexts of a ballot, after Ligero (Ames, Hazay, Ishai and Venkitasubramaniam 2017).
 
-The proofs of validity (`validity`) and of bounds (`bounded`) commit to rows of field elements, as Ligero does (Ames,
-Hazay, Ishai and Venkitasubramaniam 2017), and compare the rows with the plaintexts of a ballot by one random
-combination of the plaintexts, modulo random primes. This module has what both use: the sizes of a matrix, the hash
-chain that all challenges come from, hidden rows, committed columns, weights modulo primes, and the reader of a proof.
+A sender commits to rows of field elements and shows that they are the plaintexts of its ciphertexts and that equations
+between them hold. `validity` and `bounded` say what the rows hold; the steps are the same. It needs no trusted set-up
+and no group besides Paillier's.
+
+1. The sender writes its entries and the digits of a random mask mu into the rows of a matrix, extends every row to a
+   Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n)^mu h_s^alpha.
+2. Challenges e_l. It answers z = mu + sum e_l m_l over the integers and w = alpha + sum e_l a_l, which satisfy
+   (1 + n)^z h_s^w = A prod c_l^(e_l): the proof of knowledge with an answer that is not reduced modulo n^s.
+3. Challenges: six random primes q. The plaintexts are m_l = sum_j v_lj radix^j, so the equation of step 2 is one
+   between digits, and it holds over the integers when it holds modulo each q: z = sum (digit)(coefficient mod q) - q t.
+   The sender commits to the bits of the quotients t.
+4. Challenges: random combinations. It answers with polynomials which show that all rows are (near) codewords, that the
+   constraints vanish wherever rows hold data, and that the equations of step 3 hold.
+5. Challenges: which columns to open.
+
+All challenges come from one hash chain (Fiat-Shamir). The soundness error is below 2^-100 per computed hash (2^-87
+under the longest keys of degree 4), and the proof is zero knowledge up to 2^-79 (docs/security/proofs.md, theorem 3).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import Any, ClassVar
 
 import gmpy2
 import numpy as np
@@ -19,13 +34,25 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs.challenge import challenges, digest, stream
-from psephos.protocol.proofs.field import PRIME, Words, coefficients, coset_values
-from psephos.protocol.proofs.knowledge import answer_bits, base_power
+from psephos.protocol.proofs.field import (
+    PRIME,
+    Words,
+    add,
+    coefficients,
+    coset_values,
+    coset_values_at,
+    mul,
+    powers,
+    product,
+    values,
+)
+from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_columns_root
 from psephos.protocol.randomness import Randomness
 
@@ -48,23 +75,52 @@ PRIMES = 6
 SALT_BYTES = 32
 
 
-class MatrixLayout(ABC):
-    """The sizes of the committed matrices; a subclass says what their rows hold.
+@dataclass(frozen=True)
+class Weights:
+    """The weights in z of all committed digits, modulo each of the primes (step 3).
 
     Attributes:
+        primes: the primes q.
+        entries: of the digits of the entries, e_l radix^j times that of the digit, (PRIMES, digits).
+        mask: of the digits of mu, (PRIMES, digits of mu).
+    """
+
+    primes: Sequence[int]
+    entries: Words
+    mask: Words
+
+
+class MatrixLayout(ABC):
+    """What the rows of the committed matrices hold, derived from public numbers, and what holds of them.
+
+    `lookup` is a challenge of step 2 with what follows from it, where a layout has one.
+
+    Attributes:
+        label: the name of the proof in its hash chain.
         key: the key that the ballot is encrypted under.
         plan: how the ballot is packed.
         degree: k, the number of points that determine a row, a power of two.
     """
 
+    label: ClassVar[str]
     key: PublicKey
     plan: PackingPlan
     degree: int
 
     @property
     @abstractmethod
+    def numbers(self) -> str:
+        """The numbers that say what is proved, as the hash chain begins with them."""
+
+    @property
+    @abstractmethod
     def mask_bits(self) -> int:
         """Length of mu in bits; z is one bit longer at most."""
+
+    @property
+    @abstractmethod
+    def quotient_bits(self) -> int:
+        """Length of each quotient t in bits; t is smaller than the sum of the digits."""
 
     @property
     @abstractmethod
@@ -75,6 +131,90 @@ class MatrixLayout(ABC):
     @abstractmethod
     def second_rows(self) -> int:
         """Number of rows of the second matrix."""
+
+    @property
+    @abstractmethod
+    def constraint_count(self) -> int:
+        """Number of rows of `constraints`."""
+
+    @property
+    @abstractmethod
+    def equation_count(self) -> int:
+        """Number of equations between integers or field elements."""
+
+    @abstractmethod
+    def lookup(self, chain: ChallengeChain) -> Any:
+        """Draw the layout's own challenge of step 2."""
+
+    @abstractmethod
+    def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
+        """Return the weights for the challenges e_l, modulo each prime."""
+
+    @abstractmethod
+    def constraints(self, rows: Words, lookup: Any) -> Words:
+        """Return what must vanish wherever rows hold data, (constraint_count, points), for rows (all rows, points)."""
+
+    @abstractmethod
+    def linear_values(self, weights: Weights, lookup: Any, combine: Words) -> Words:
+        """Combine the equations by coefficients (REPEATS, equation_count) into weights of what rows hold.
+
+        Returns:
+            The weights where rows hold data, (REPEATS rows, used); where rows are random they are 0.
+        """
+
+    @abstractmethod
+    def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
+        """Return one combination of all equations at some points.
+
+        Args:
+            rows: values of all rows, (rows, points).
+            linear: values of `linear_values`, (weighted rows, points).
+            combine: coefficients of the combination, (equation_count,).
+        """
+
+    @abstractmethod
+    def target(self, z: mpz, primes: Sequence[int], combine: Words) -> int:
+        """Return what one combination of the equations sums to, for its coefficients, (equation_count,)."""
+
+    @abstractmethod
+    def total(self, equation: Words) -> int:
+        """Return the sum of a third answer, (2 k,), that `target` is compared with."""
+
+    @abstractmethod
+    def balance(self, masks: Words) -> None:
+        """Change polynomials, (REPEATS, 2 k), so that the `total` of each is 0."""
+
+    def chain(self, statement: bytes, ciphertexts: Sequence[mpz]) -> ChallengeChain:
+        """Return the hash chain of a proof, with the statement absorbed."""
+        size = self.key.ciphertext_bytes
+        shape = f"{self.numbers} {self.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}".encode()
+        parts = (self.key.identifier, self.plan.digest, shape, statement)
+        return ChallengeChain(self.label, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
+
+    def masks(self, randomness: Randomness) -> tuple[Words, Words, Words]:
+        """Draw polynomials that mask the answers of step 4, by coefficients.
+
+        Returns:
+            Uniform polynomials of degree below k, (REPEATS, k); uniform polynomials of degree below 2 k that vanish
+            where rows hold data, and uniform ones of that degree whose `total` is 0, (REPEATS, 2 k) each.
+        """
+        k = self.degree
+        any_ = uniform(REPEATS * k, randomness).reshape(REPEATS, k)
+        zero = uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
+        zero[:, : 2 * self.used : 2] = 0
+        balanced = uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
+        self.balance(balanced)
+        return any_, coefficients(zero), balanced
+
+    def used_values(self, polynomials: Words) -> Words:
+        """Evaluate polynomials of degree below 2 k, (m, 2 k), where rows hold data, (m, used)."""
+        k = self.degree
+        return values(add(polynomials[:, :k], polynomials[:, k:]), k)[:, : self.used]
+
+    def quotient_weights(self, weights: Weights, combine: Words) -> Words:
+        """Return the weights of the bits of the quotients, (REPEATS, bits), for coefficients (REPEATS, PRIMES)."""
+        modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
+        return mul(mul(combine, modulus)[:, :, None], powers(2, self.quotient_bits)).reshape(len(combine), -1)
 
     @property
     def used(self) -> int:
@@ -201,20 +341,6 @@ def block_rows(table: Words, used: int, filling: Words) -> Words:
     return np.ascontiguousarray(full.reshape(blocks, used, width).transpose(0, 2, 1)).reshape(-1, used)
 
 
-def random_masks(layout: MatrixLayout, randomness: Randomness) -> tuple[Words, Words, Words]:
-    """Draw polynomials for the masks of the answers of step 4, by coefficients.
-
-    Returns:
-        Uniform polynomials of degree below k, (REPEATS, k); uniform polynomials of degree below 2 k that vanish where
-        rows hold data, and uniform ones of that degree, (REPEATS, 2 k) each.
-    """
-    k = layout.degree
-    any_ = uniform(REPEATS * k, randomness).reshape(REPEATS, k)
-    zero = uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
-    zero[:, : 2 * layout.used : 2] = 0
-    return any_, coefficients(zero), uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
-
-
 class CommittedMatrix:
     """A matrix of codewords with a Merkle tree over its salted columns."""
 
@@ -232,16 +358,170 @@ class CommittedMatrix:
         return leaves + len(path).to_bytes(2, "big") + b"".join(path)
 
 
-class ProofReader:
-    """A received proof that is read from its beginning, and the checks that do not depend on what the rows hold."""
+class Combinations:
+    """The challenges of step 4, REPEATS times: weights of rows, of constraints and of equations."""
 
-    def __init__(self, layout: MatrixLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
+    def __init__(self, chain: ChallengeChain, layout: MatrixLayout) -> None:
+        self.rows = chain.elements("rows", (REPEATS, layout.first_rows + layout.second_rows))
+        self.constraints = chain.elements("squares", (REPEATS, layout.constraint_count))
+        self.equations = chain.elements("equations", (REPEATS, layout.equation_count))
+
+
+class Prover(ABC):
+    """One proof in the making. A subclass knows what its rows hold."""
+
+    layout: MatrixLayout
+
+    def __init__(
+        self,
+        statement: bytes,
+        layout: MatrixLayout,
+        ciphertexts: Sequence[mpz],
+        witness: Witness,
+        randomness: Randomness,
+    ) -> None:
+        self.layout, self.randomness = layout, randomness
+        self.ciphertexts, self.witness = ciphertexts, witness
+        self.chain = layout.chain(statement, ciphertexts)
+
+    def run(self) -> bytes:
+        """Return the encoded proof."""
+        layout, key, chain = self.layout, self.layout.key, self.chain
+        # 1
+        mu, exponent = self.draw_mask(), mpz(self.randomness.bits(mask_bits(key)))
+        announcement = generator_power(key, mu) * base_power(key, exponent) % key.ciphertext_modulus
+        announced = announcement.to_bytes(key.ciphertext_bytes, "little")
+        rows = hidden_rows(self.first_messages(mu), self.randomness)
+        masks = self.masks()
+        first = self.commit(np.concatenate([padded(part, 2 * layout.degree) for part in (rows, *masks)]))
+        chain.absorb(first.tree.root, announced)
+        # 2
+        lookup, factors = layout.lookup(chain), chain.weights(len(self.ciphertexts))
+        z = mu + sum(e * m for e, m in zip(factors, self.witness.plaintexts, strict=True))
+        w = exponent + sum(e * a for e, a in zip(factors, self.witness.roots, strict=True))
+        answers = z.to_bytes(layout.proof_parts[0], "little") + w.to_bytes(layout.proof_parts[1], "little")
+        chain.absorb(answers)
+        # 3
+        weights = layout.weights(factors, chain.primes())
+        hidden = hidden_rows(self.second_messages(weights, lookup, z), self.randomness)
+        second = self.commit(hidden)
+        chain.absorb(second.tree.root)
+        # 4
+        sent = self.answers(np.concatenate([rows, hidden]), masks, weights, lookup)
+        chain.absorb(sent)
+        # 5
+        places = chain.columns(layout.size)
+        opened = (one.open(places) for one in (first, second))
+        return b"".join((first.tree.root, second.tree.root, announced, answers, sent, *opened))
+
+    @abstractmethod
+    def draw_mask(self) -> mpz:
+        """Draw mu."""
+
+    @abstractmethod
+    def first_messages(self, mu: mpz) -> Words:
+        """Return what the rows of the first matrix hold, (first_rows, used)."""
+
+    @abstractmethod
+    def second_messages(self, weights: Weights, lookup: Any, z: mpz) -> Words:
+        """Return what the rows of the second matrix hold, (second_rows, used)."""
+
+    def commit(self, polynomials: Words) -> CommittedMatrix:
+        """Commit to the columns of a matrix of codewords."""
+        return CommittedMatrix(polynomials, self.layout, self.randomness)
+
+    def masks(self) -> tuple[Words, Words, Words]:
+        """Return the polynomials that mask the answers of step 4."""
+        return self.layout.masks(self.randomness)
+
+    def quotients(self, weights: Weights, digits: Words, mask: Words, z: mpz) -> Words:
+        """Return the bits of the quotients of the equations by each prime, as rows."""
+        totals = weights.entries.astype(np.int64) @ digits.reshape(-1).astype(np.int64)
+        totals += weights.mask.astype(np.int64) @ mask.astype(np.int64)
+        pairs = zip(totals.tolist(), weights.primes, strict=True)
+        quotients = [(total - int(z % prime)) // prime for total, prime in pairs]
+        return self.layout.bits(quotients, self.layout.quotient_bits)
+
+    def answers(self, rows: Words, masks: tuple[Words, Words, Words], weights: Weights, lookup: Any) -> bytes:
+        """Return the encoded answers of step 4, for all rows by coefficients."""
+        layout, width = self.layout, 2 * self.layout.degree
+        combine = Combinations(self.chain, layout)
+        at = values(rows, width)
+        linear = coefficients(padded(layout.linear_values(weights, lookup, combine.equations), layout.degree))
+        near = product(combine.rows, rows)
+        squares = coefficients(product(combine.constraints, layout.constraints(at, lookup)))
+        sums = [
+            layout.equations(at, values(weights_of, width), equation)
+            for weights_of, equation in zip(np.split(linear, REPEATS), combine.equations, strict=True)
+        ]
+        polynomials = []
+        for repeat, summed in enumerate(coefficients(np.stack(sums))):
+            several = (near[repeat], squares[repeat], summed)
+            polynomials += [add(one, mask[repeat]) for one, mask in zip(several, masks, strict=True)]
+        return np.concatenate(polynomials).astype("<u8").tobytes()
+
+
+class Verification:
+    """The verification of one proof, which is read from its beginning."""
+
+    def __init__(self, statement: bytes, layout: MatrixLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
         if len(ciphertexts) != layout.plan.ciphertexts:
             raise ProofError(
                 f"a ballot of this round has {layout.plan.ciphertexts} ciphertexts, not {len(ciphertexts)}"
             )
-        self.matrix, self.ciphertexts = layout, ciphertexts
+        self.layout, self.ciphertexts = layout, ciphertexts
+        self.chain = layout.chain(statement, ciphertexts)
         self._proof, self._at = proof, 0
+
+    def run(self) -> None:
+        """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
+        layout, k = self.layout, self.layout.degree
+        roots = [self._take(HASH_BYTES) for _ in range(2)]
+        announced = self._take(layout.key.ciphertext_bytes)
+        self.chain.absorb(roots[0], announced)
+        lookup, factors = layout.lookup(self.chain), self.chain.weights(len(self.ciphertexts))
+        sizes = layout.proof_parts
+        answers = self._take(sizes[0] + sizes[1])
+        z, w = (mpz.from_bytes(part, "little") for part in (answers[: sizes[0]], answers[sizes[0] :]))
+        self._check_opening(mpz.from_bytes(announced, "little"), factors, z, w)
+        self.chain.absorb(answers)
+        weights = layout.weights(factors, self.chain.primes())
+        self.chain.absorb(roots[1])
+        combine = Combinations(self.chain, layout)
+        start = self._at
+        polynomials = [(self._words(k), self._words(2 * k), self._words(2 * k)) for _ in range(REPEATS)]
+        self.chain.absorb(self._proof[start : self._at])
+        places = self.chain.columns(layout.size)
+        first = self._open(roots[0], places, layout.first_rows + 3 * REPEATS)
+        second = self._open(roots[1], places, layout.second_rows)
+        if self._at != len(self._proof):
+            raise ProofError("a proof of validity has too many bytes")
+        for repeat, (_near, square, equation) in enumerate(polynomials):
+            self._check_values(square, equation, layout.target(z, weights.primes, combine.equations[repeat]))
+        rows = np.concatenate([first[: layout.first_rows], second])
+        masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
+        sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
+        answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
+        linear = coefficients(padded(layout.linear_values(weights, lookup, combine.equations), k))
+        linear_at = coset_values_at(linear, layout.size, places).reshape(REPEATS, -1, len(places))
+        near = product(combine.rows, rows)
+        squares = product(combine.constraints, layout.constraints(rows, lookup))
+        for repeat, equation in enumerate(combine.equations):
+            expected = (near[repeat], squares[repeat], layout.equations(rows, linear_at[repeat], equation))
+            self._check_columns(answers_at[repeat], expected, masks[:, repeat])
+
+    def _check_values(self, square: Words, equation: Words, target: int) -> None:
+        """Check that the constraints vanish where rows hold data, and that the equations sum to the target."""
+        if self.layout.used_values(square[None]).any():
+            raise ProofError("a ballot is not valid: an entry, or what proves it, is not what it must be")
+        if self.layout.total(equation) != target:
+            raise ProofError("a ballot is not valid: its entries are out of bounds, or not those of its ciphertexts")
+
+    def _check_columns(self, answers: Words, expected: Sequence[Words], masks: Words) -> None:
+        """Check that the three answers are in the opened columns what rows and masks combine to, (3, places) each."""
+        for answer, combination, mask in zip(answers, expected, masks, strict=True):
+            if not np.array_equal(answer, add(combination, mask)):
+                raise ProofError("the proof of validity does not hold: an opened column contradicts an answer")
 
     def _take(self, count: int) -> bytes:
         """Read the next `count` bytes of the proof."""
@@ -259,8 +539,8 @@ class ProofReader:
 
     def _check_opening(self, announcement: mpz, factors: Sequence[mpz], z: mpz, w: mpz) -> None:
         """Check the equation of step 2, up to the sign, and the ranges of its numbers."""
-        key, modulus = self.matrix.key, self.matrix.key.ciphertext_modulus
-        if z >> (self.matrix.mask_bits + 1) or w >> answer_bits(key):
+        key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
+        if z >> (self.layout.mask_bits + 1) or w >> answer_bits(key):
             raise ProofError("an answer in a proof of validity lies outside its range")
         try:
             check_ciphertexts(key, (announcement,))
@@ -281,7 +561,7 @@ class ProofReader:
         path = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
         columns = np.ascontiguousarray(opened[:, SALT_BYTES:]).view("<u8").astype(np.uint64)
         columns = np.ascontiguousarray(columns.T)
-        if opened_columns_root(places, opened[:, :SALT_BYTES].tobytes(), columns, self.matrix.size, path) != root:
+        if opened_columns_root(places, opened[:, :SALT_BYTES].tobytes(), columns, self.layout.size, path) != root:
             raise ProofError("the opened columns of a proof of validity are not the committed ones")
         if columns.size and columns.max() >= np.uint64(PRIME):
             raise ProofError("a proof of validity has a number outside the field")

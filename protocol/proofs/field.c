@@ -162,14 +162,6 @@ INLINE void column_sums_loop(word *restrict out, const word *left, const word *r
 DISPATCH(column_sums, (word *restrict out, const word *left, const word *right, size_t rows, size_t columns), out, left, right,
          rows, columns)
 
-/* out[i] = a[0] ... a[i]; each word depends on the one before, so there is nothing to do side by side */
-static void prefix_products(word *restrict out, const word *a, size_t count)
-{
-    word running = 1;
-    for (size_t i = 0; i < count; i++)
-        out[i] = running = multiply(running, a[i], 0);
-}
-
 /* 1 if a is 0 and 0 otherwise */
 INLINE word is_zero(word a)
 {
@@ -195,18 +187,6 @@ static void inverses(word *restrict out, const word *a, size_t count)
         inverse = multiply(inverse, a[i] + zero, 0);
     }
 }
-
-/* (out, out + count) = (a0 + a1 X) (b0 + b1 X) modulo X^2 - 7, for arrays (2, count) */
-INLINE void extension_products_loop(word *restrict out, const word *a, const word *b, size_t count, int halves)
-{
-    for (size_t i = 0; i < count; i++) {
-        const word a0 = a[i], a1 = a[i + count], b0 = b[i], b1 = b[i + count];
-        const word high = multiply(a1, b1, halves);
-        out[i] = add(multiply(a0, b0, halves), multiply(high, 7, halves));
-        out[i + count] = add(multiply(a0, b1, halves), multiply(a1, b0, halves));
-    }
-}
-DISPATCH(extension_products, (word *restrict out, const word *a, const word *b, size_t count), out, a, b, count)
 
 /* ---- Transform ---- */
 
@@ -635,42 +615,6 @@ static PyObject *py_inverses(PyObject *module, PyObject *const *arguments, Py_ss
     return finished(&these, fault);
 }
 
-static PyObject *py_prefix_products(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
-{
-    buffers these;
-    const char *fault = NULL;
-    (void)module;
-    if (!get(&these, arguments, given, 2, 2, 0))
-        return NULL;
-    if (words_of(&these, 0) != words_of(&these, 1))
-        fault = LENGTHS;
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        prefix_products(these.views[0].buf, these.views[1].buf, words_of(&these, 0));
-        Py_END_ALLOW_THREADS
-    }
-    return finished(&these, fault);
-}
-
-static PyObject *py_extension_products(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
-{
-    buffers these;
-    const char *fault = NULL;
-    (void)module;
-    if (!get(&these, arguments, given, 3, 3, 0))
-        return NULL;
-    const size_t count = words_of(&these, 0);
-    if (count % 2 || words_of(&these, 1) != count || words_of(&these, 2) != count)
-        fault = LENGTHS;
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        extension_products(these.views[0].buf, these.views[1].buf, these.views[2].buf, count / 2);
-        Py_END_ALLOW_THREADS
-    }
-    return finished(&these, fault);
-}
-
-/* The bit-reversal permutation of 0 .. length - 1. */
 static void reverse(uint32_t *reversed, size_t length)
 {
     reversed[0] = 0;
@@ -832,8 +776,6 @@ static PyMethodDef methods[] = {
     FAST(product, "Matrix product: (out, left, right, rows)."),
     FAST(column_sums, "Sums over the first axis, of one array or of products: (out, left[, right])."),
     FAST(inverses, "out = 1 / a; 0 for 0."),
-    FAST(prefix_products, "Products of the first words."),
-    FAST(extension_products, "Products modulo X^2 - 7 of arrays (2, ...): (out, a, b)."),
     FAST(transform, "Values of polynomials: (out, rows, twiddles, scales, columns[, places]), see field.py."),
     FAST(hash_columns, "Hashes of leaves: (out, salts, words), see merkle.py."),
     FAST(hash_pairs, "Hashes of inner nodes: (out, pairs), see merkle.py."),

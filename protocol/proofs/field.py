@@ -130,16 +130,6 @@ def sum_of_products(left: Words, right: Words) -> Words:
     return column_sum(mul(left, right))
 
 
-def power(a: Words, exponent: int) -> Words:
-    """Return a^exponent, entry by entry, for a public exponent of at least 0."""
-    result = np.ones_like(a)
-    for bit in f"{exponent:b}":
-        result = mul(result, result)
-        if bit == "1":
-            result = mul(result, a)
-    return result
-
-
 def inverse(a: Words) -> Words:
     """Return 1 / a, entry by entry, by one division for all of them (Montgomery 1987); the inverse of 0 is 0."""
     if kernel := native():
@@ -147,26 +137,6 @@ def inverse(a: Words) -> Words:
         kernel.inverses(result, _words(a))
         return result
     return field_numpy.inverse(a)
-
-
-def prefix_products(a: Words) -> Words:
-    """Return a[0], a[0] a[1], a[0] a[1] a[2], ..., (n,)."""
-    if kernel := native():
-        products = np.empty(a.shape, dtype=np.uint64)
-        kernel.prefix_products(products, _words(a))
-        return products
-    return field_numpy.prefix_products(a)
-
-
-def ext_mul(a: Words, b: Words) -> Words:
-    """Return a * b in the field of p^2 elements, entry by entry; (2, ...) each, a[0] + a[1] X modulo X^2 - 7."""
-    if (kernel := native()) and a.shape == b.shape:
-        products = np.empty(a.shape, dtype=np.uint64)
-        kernel.extension_products(products, _words(a), _words(b))
-        return products
-    low, high = mul(a[0], b[0]), mul(a[1], b[1])
-    cross = add(mul(a[0], b[1]), mul(a[1], b[0]))
-    return np.stack([add(low, mul(high, np.array(NONRESIDUE, dtype=np.uint64))), cross])
 
 
 def ext_inverse(a: Words) -> Words:
@@ -225,23 +195,7 @@ def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Wor
     """Return the columns `places` of `coset_values`, (m, places); cheaper when there are few."""
     if kernel := native():
         return _evaluated(kernel, polynomials, size, GENERATOR, np.array(places, dtype=np.int64))
-    points = mul(powers(_root(size), size)[list(places)], np.array(GENERATOR, dtype=np.uint64))
-    return field_numpy.values_at(polynomials, points)
-
-
-def extended_at(evaluations: Words, degree: int, size: int, places: Sequence[int]) -> Words:
-    """Return columns of `coset_values` for polynomials of degree below `degree` that are given by their values.
-
-    Args:
-        evaluations: the values at the first powers of `values`, (m, c); at the others, up to `degree`, they are 0.
-
-    Returns:
-        The columns, (m, places).
-    """
-    if native():
-        rows = np.pad(evaluations, ((0, 0), (0, degree - evaluations.shape[1])))
-        return coset_values_at(coefficients(rows), size, places)
-    return field_numpy.extended_at(evaluations, degree, size, _root(size), GENERATOR, np.asarray(places, dtype=np.intp))
+    return coset_values(polynomials, size)[:, list(places)]
 
 
 def _evaluated(

@@ -177,15 +177,6 @@ def inverse(a: Words) -> Words:
     return np.where(zero, np.uint64(0), inverses.reshape(a.shape))
 
 
-def prefix_products(a: Words) -> Words:
-    """Return a[0], a[0] a[1], a[0] a[1] a[2], ..., (n,)."""
-    result, step = a.copy(), 1
-    while step < len(result):
-        result[step:] = mul(result[step:], result[:-step])
-        step *= 2
-    return result
-
-
 def powers(base: int, count: int) -> Words:
     """Return 1, base, base^2, ..., (count,)."""
     result = np.ones(1, dtype=np.uint64)
@@ -339,64 +330,3 @@ def _two_step_tables(inner: int, size: int, root: int, shift: int, scale: int) -
     factors = mul(powers(root, size)[np.outer(np.arange(inner), np.arange(points))], scales[:, None])
     places = np.outer(np.arange(inner), np.arange(inner)) % inner
     return factors, expand(powers(pow(root, points, PRIME), inner)[places])
-
-
-def values_at(polynomials: Words, points: Words) -> Words:
-    """Evaluate polynomials, (m, c), at any points, (n,): (m, n)."""
-    count, columns = polynomials.shape
-    inner = min(32, max(1, columns))
-    outer = max(1, -(-columns // inner))
-    rows = np.zeros((outer, count, inner), dtype=np.uint64)
-    for place in range(outer):
-        some = polynomials[:, place * inner : (place + 1) * inner]
-        rows[place, :, : some.shape[1]] = some
-    table = np.ones((1, len(points)), dtype=np.uint64)
-    step = points
-    while len(table) < inner:  # the powers of every point below the inner-th
-        table, step = np.concatenate([table, mul(table, step)]), mul(step, step)
-    partial: Words = product(rows.reshape(outer * count, inner), table[:inner]).reshape(outer, count, len(points))
-    while len(partial) > 1:  # combine pairs, the upper one multiplied by `step`
-        pairs, last = len(partial) // 2, partial[len(partial) & ~1 :]
-        upper = mul(partial[1::2], step)
-        partial = np.concatenate([add(partial[: 2 * pairs : 2], upper), last])
-        step = mul(step, step)
-    result: Words = partial[0]
-    return result
-
-
-def extended_at(evaluations: Words, degree: int, size: int, root: int, shift: int, places: NDArray[np.intp]) -> Words:
-    """Return some values of polynomials of degree below `degree`, from their values at roots of unity (Lagrange).
-
-    With w a root of order `size` and r = size / degree, the basis polynomial of the root w^(r j) has at x = shift w^i
-    the value (x^degree - 1) / (degree (x w^(-r j) - 1)), which depends on i - r j alone, since x^degree depends on i
-    modulo r.
-
-    Args:
-        evaluations: the values at the first powers of w^r, (m, c); at the others they are 0.
-        places: the numbers i, (n,).
-
-    Returns:
-        The values at shift w^i, (m, n).
-    """
-    (count, columns), table = evaluations.shape, _basis_table(degree, size, root, shift)
-    total = np.zeros((len(places), count), dtype=np.uint64)
-    for begin in range(0, columns, MOST_TERMS):
-        terms = evaluations[:, begin : begin + MOST_TERMS].T
-        differences = places[:, None] - size // degree * np.arange(begin, begin + len(terms))
-        matrix = table.take(differences % size, axis=1).reshape(3, len(places), -1)
-        limbs = np.empty((len(terms), 3, count))
-        split(terms, (limbs[:, 0], limbs[:, 1], limbs[:, 2]))
-        total = add(total, _products_with(matrix, limbs.reshape(3 * len(terms), count)))
-    return np.ascontiguousarray(total.T)
-
-
-@lru_cache(maxsize=8)
-def _basis_table(degree: int, size: int, root: int, shift: int) -> Floats:
-    """Return the values of basis polynomials as `extended_at` numbers them, each as from `expand`, (3, size, 3)."""
-    one = np.array(1, dtype=np.uint64)
-    points = mul(powers(root, size), np.array(shift, dtype=np.uint64))
-    ratio = size // degree
-    of_degree = powers(pow(root, degree, PRIME), ratio)[np.arange(size) % ratio]
-    numerators = sub(mul(of_degree, np.array(pow(shift, degree, PRIME), dtype=np.uint64)), one)
-    divisors = mul(sub(points, one), np.array(degree, dtype=np.uint64))
-    return expand(mul(numerators, inverse(divisors))[:, None])

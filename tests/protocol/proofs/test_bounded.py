@@ -28,12 +28,13 @@ from psephos.protocol.proofs.bounded import (
     DEGREES,
     MOST_DIGITS,
     BoundedLayout,
-    DigitWeights,
+    Lookup,
     Table,
     bounded_plan,
     prove,
     verify,
 )
+from psephos.protocol.proofs.codewords import Combinations, Verification, Weights
 from psephos.protocol.proofs.field import KERNELS, PRIME, Words, add, coefficients, ext_inverse, use, values
 from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.norm_equations import EntrySplit, NormEquations
@@ -245,18 +246,18 @@ class Cheat(bounded._Prover):
     def multiplicities(self, digits: Words) -> Words:
         return super().multiplicities(digits[digits < self.layout.base])
 
-    def inverses(self, digits: Words, table: Table, alpha: tuple[int, int]) -> Table:
+    def inverses(self, digits: Words, alpha: tuple[int, int], table: Table) -> Table:
         shifted = add(digits, np.array(alpha[0], dtype=np.uint64))
         inverses = ext_inverse(np.stack([shifted, np.full_like(digits, alpha[1])]))
         return inverses[0], inverses[1]
 
-    def totals(self, weights: DigitWeights, digits: Words, mask: Words) -> list[int]:
+    def totals(self, weights: Weights, digits: Words, mask: Words) -> list[int]:
         """The weighted sums over the integers, a digit above p/2 being negative."""
         both = np.concatenate([digits.reshape(-1), mask]).astype(object)
         both = np.where(both > PRIME // 2, both - PRIME, both)
         return [int(row.astype(object) @ both) for row in np.concatenate([weights.entries, weights.mask], axis=1)]
 
-    def quotients(self, weights: DigitWeights, digits: Words, mask: Words, z: mpz) -> Words:
+    def quotients(self, weights: Weights, digits: Words, mask: Words, z: mpz) -> Words:
         totals = self.totals(weights, digits, mask)
         pairs = zip(totals, weights.primes, strict=True)
         quotients = [(total - int(z % prime)) // prime for total, prime in pairs]
@@ -306,7 +307,7 @@ class FittedMultiplicities(HighDigit):
         counted = super().multiplicities(digits)
         strange = digits[digits >= self.layout.base]
         known = np.concatenate([np.arange(2, dtype=np.uint64), strange])
-        real, other = (part.astype(object) for part in Cheat.inverses(self, known, (known, known), self.GUESS))
+        real, other = (part.astype(object) for part in Cheat.inverses(self, known, self.GUESS, (known, known)))
         (a, b), (c, d) = real[:2], other[:2]
         first, second = real[2:].sum(), other[2:].sum()
         scale = pow(int(a * d - b * c), -1, PRIME)
@@ -323,8 +324,8 @@ class WrongInverse(HighDigit):
         counted[0] += np.uint64((digits >= self.layout.base).sum())
         return counted
 
-    def inverses(self, digits: Words, table: Table, alpha: tuple[int, int]) -> Table:
-        return super().inverses(np.where(digits >= self.layout.base, np.uint64(0), digits), table, alpha)
+    def inverses(self, digits: Words, alpha: tuple[int, int], table: Table) -> Table:
+        return super().inverses(np.where(digits >= self.layout.base, np.uint64(0), digits), alpha, table)
 
 
 class VanishingAnswer(WrongInverse):
@@ -337,6 +338,22 @@ class VanishingAnswer(WrongInverse):
             at = values(sent[repeat : repeat + 1, k : 3 * k], 2 * k)
             at[:, : 2 * self.layout.used : 2] = 0
             sent[repeat, k : 3 * k] = coefficients(at)[0]
+        return sent.astype("<u8").tobytes()
+
+
+class ConstantAnswer(Cheat):
+    """Sends a constant with the right sum as the third answer."""
+
+    def second_messages(self, weights: Weights, lookup: Lookup, z: mpz) -> Words:
+        self.z, self.primes = z, weights.primes
+        return super().second_messages(weights, lookup, z)
+
+    def answers(self, *parts: Any) -> bytes:
+        layout, k = self.layout, self.layout.degree
+        sent = np.frombuffer(super().answers(*parts), dtype="<u8").reshape(-1, 5 * k).astype(np.uint64)
+        for row, combine in zip(sent, Combinations(self.chain, layout).equations, strict=True):
+            row[3 * k :] = 0
+            row[3 * k] = layout.target(self.z, self.primes, combine) * pow(layout.used, -1, PRIME) % PRIME
         return sent.astype("<u8").tobytes()
 
 
@@ -396,7 +413,7 @@ class SolvedCarries(NoSlack):
 class SolvedQuotients(Cheat):
     """Solves the equations modulo each prime in the field: the first bit of every quotient is no bit."""
 
-    def quotients(self, weights: DigitWeights, digits: Words, mask: Words, z: mpz) -> Words:
+    def quotients(self, weights: Weights, digits: Words, mask: Words, z: mpz) -> Words:
         bits = np.zeros((len(weights.primes), self.layout.quotient_bits), dtype=np.uint64)
         totals = self.totals(weights, digits, mask)
         for row, total, prime in zip(bits, totals, weights.primes, strict=True):
@@ -451,13 +468,13 @@ class FullPadding(NoSlack):
 def without_equations(monkeypatch: pytest.MonkeyPatch, which: slice) -> Iterator[None]:
     """Give some equations the coefficient 0."""
 
-    class Fewer(bounded._Combinations):
-        def __init__(self, chain: codewords.ChallengeChain, layout: BoundedLayout) -> None:
+    class Fewer(Combinations):
+        def __init__(self, chain: codewords.ChallengeChain, layout: codewords.MatrixLayout) -> None:
             super().__init__(chain, layout)
             self.equations[:, which] = 0
 
     with monkeypatch.context() as patch:
-        patch.setattr(bounded, "_Combinations", Fewer)
+        patch.setattr(codewords, "Combinations", Fewer)
         yield
 
 
@@ -466,8 +483,8 @@ def without_constraints(monkeypatch: pytest.MonkeyPatch, *, inverses: bool) -> I
     """Do not constrain inverses, or bits of quotients."""
     before = BoundedLayout.constraints
 
-    def fewer(self: BoundedLayout, rows: Words, alpha: tuple[int, int]) -> Words:
-        inverted = before(self, rows, alpha)
+    def fewer(self: BoundedLayout, rows: Words, lookup: Lookup) -> Words:
+        inverted = before(self, rows, lookup)
         inverted[slice(0, 2 * self.digit_rows) if inverses else slice(2 * self.digit_rows, None)] = 0
         return inverted
 
@@ -479,29 +496,28 @@ def without_constraints(monkeypatch: pytest.MonkeyPatch, *, inverses: bool) -> I
 @contextmanager
 def without_values(monkeypatch: pytest.MonkeyPatch, *, square: bool) -> Iterator[None]:
     """Do not check that the constraints vanish, or what the equations sum to."""
-    before = bounded._Verification._check_values
+    before = Verification._check_values
 
-    def fewer(self: bounded._Verification, squares: Words, equation: Words, target: int) -> None:
-        at = bounded.used_values(self.layout, np.stack([squares, equation]))
-        sums = int(bounded.column_sum(at[1]))
+    def fewer(self: Verification, squares: Words, equation: Words, target: int) -> None:
+        sums = self.layout.total(equation)
         before(self, np.zeros_like(squares) if square else squares, equation, target if square else sums)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bounded._Verification, "_check_values", fewer)
+        patch.setattr(Verification, "_check_values", fewer)
         yield
 
 
 @contextmanager
 def without_columns(monkeypatch: pytest.MonkeyPatch, answer: int) -> Iterator[None]:
     """Do not compare one of the three answers with the opened columns."""
-    before = bounded._Verification._check_columns
+    before = Verification._check_columns
 
-    def fewer(self: bounded._Verification, answers: Words, expected: Sequence[Words], masks: Words) -> None:
+    def fewer(self: Verification, answers: Words, expected: Sequence[Words], masks: Words) -> None:
         others = [place for place in range(3) if place != answer]
         before(self, answers[others], [expected[place] for place in others], masks[others])
 
     with monkeypatch.context() as patch:
-        patch.setattr(bounded._Verification, "_check_columns", fewer)
+        patch.setattr(Verification, "_check_columns", fewer)
         yield
 
 
@@ -561,6 +577,9 @@ ATTACKS: dict[str, Attack] = {
     ),
     "the same, and a second answer that vanishes": Attack(
         VanishingAnswer, partial(without_columns, answer=1), room=None, lent=True
+    ),
+    "a wrong plaintext, and a third answer that sums to the target": Attack(
+        ConstantAnswer, partial(without_columns, answer=2), added=PRIME
     ),
     "a vector that is too long by one": Attack(NoSlack, NORM, room=-1),
     "a slack of -1": Attack(NegativeSlack, LOOKUP, room=-1),
@@ -791,7 +810,7 @@ def test_a_mask_that_is_used_twice_tells_a_combination_of_the_plaintexts(ballot:
         proof = prove(statement, layout, ENTRIES, c, witness, randomness=chance)
         begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes
         answers.append(mpz.from_bytes(proof[begin : begin + layout.proof_parts[0]], "little"))
-        chain = bounded._chain(layout, statement, c)
+        chain = layout.chain(statement, c)
         chain.absorb(proof[:HASH_BYTES], proof[2 * HASH_BYTES : begin])
         factors.append(chain.weights(len(c)))
     weights = [first - second for first, second in zip(*factors, strict=True)]
@@ -847,9 +866,9 @@ def test_masks_pass_the_checks_and_hide(private_key: PrivateKey) -> None:
     """Twenty draws: the second vanish and the third sum to 0 where rows hold data, and nothing else is fixed."""
     layout = layout_of(private_key)
     for seed in range(20):
-        any_, zero, balanced = bounded._masks(layout, SimulationRandomness(seed))
-        assert not bounded.used_values(layout, zero).any()
-        held_there = bounded.used_values(layout, balanced)
+        any_, zero, balanced = layout.masks(SimulationRandomness(seed))
+        assert not layout.used_values(zero).any()
+        held_there = layout.used_values(balanced)
         assert not bounded.column_sum(held_there.T).any()
         for part in (any_, zero, balanced, held_there):
             assert np.unique(part).size > part.size // 2 - 2 * layout.used

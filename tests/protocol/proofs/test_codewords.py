@@ -14,7 +14,7 @@ import pytest
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
 from psephos.protocol.proofs import bounded, codewords, validity
-from psephos.protocol.proofs.codewords import SALT_BYTES, ChallengeChain, CommittedMatrix, ProofReader
+from psephos.protocol.proofs.codewords import SALT_BYTES, ChallengeChain, CommittedMatrix, Verification
 from psephos.protocol.proofs.knowledge import mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_columns_root, opened_root
 from psephos.protocol.randomness import SYSTEM
@@ -42,7 +42,7 @@ def proof_of(module: ModuleType) -> tuple[Any, Callable[[bytes], None], bytes]:
 def test_the_masks_of_two_repetitions_are_unrelated(module: ModuleType) -> None:
     """With one mask in both, the difference of the answers would be a combination of the rows."""
     layout = layout_of(module)
-    for part in module._masks(layout, SYSTEM):
+    for part in layout.masks(SYSTEM):
         assert len(part) == codewords.REPEATS == 2
         for one, other in combinations(part, 2):
             assert np.count_nonzero(one == other) <= np.count_nonzero(one == 0)
@@ -57,12 +57,12 @@ def test_the_answers_of_two_repetitions_have_masks_of_their_own(
     layout, verify, proof = proof_of(module)
     opened: list[Any] = []
 
-    def record(self: ProofReader, *arguments: Any) -> Any:
+    def record(self: Verification, *arguments: Any) -> Any:
         opened.append(honest(self, *arguments))
         return opened[-1]
 
-    honest = ProofReader._open
-    monkeypatch.setattr(ProofReader, "_open", record)
+    honest = Verification._open
+    monkeypatch.setattr(Verification, "_open", record)
     verify(proof)
     masks = opened[0][layout.first_rows :].reshape(3, codewords.REPEATS, -1)
     assert masks.all()
@@ -142,8 +142,8 @@ def test_every_message_decides_every_later_challenge(module: ModuleType, monkeyp
 
     for name in ("weights", "primes", "elements", "columns"):
         recorded(name)
-    monkeypatch.setattr(ProofReader, "_check_opening", lambda *arguments: None)
-    monkeypatch.setattr(ProofReader, "_open", lambda *arguments: (_ for _ in ()).throw(ProofError("enough")))
+    monkeypatch.setattr(Verification, "_check_opening", lambda *arguments: None)
+    monkeypatch.setattr(Verification, "_open", lambda *arguments: (_ for _ in ()).throw(ProofError("enough")))
 
     def challenges(data: bytes) -> list[tuple[str, str]]:
         drawn.clear()
@@ -178,7 +178,7 @@ def test_every_answer_decides_which_columns_are_opened(module: ModuleType, monke
 
     honest = ChallengeChain.columns
     monkeypatch.setattr(ChallengeChain, "columns", stop)
-    monkeypatch.setattr(ProofReader, "_check_opening", lambda *arguments: None)
+    monkeypatch.setattr(Verification, "_check_opening", lambda *arguments: None)
     offsets = sorted({*range(0, head, 97), *range(0, head - layout.proof_parts[2], 16), head - 8})
     for offset in offsets:
         changed = bytearray(proof)

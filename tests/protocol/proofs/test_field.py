@@ -1,132 +1,338 @@
-"""The field compared with Python's integers, the transform with evaluation, the Merkle tree with hashlib."""
+"""The field of field.c, with every set of instructions, and of numpy, compared with Python's integers and hashlib."""
 
 from __future__ import annotations
 
+import contextvars
 import hashlib
+import operator
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.proofs import field
-from psephos.protocol.proofs.field import (
-    PRIME,
-    add,
-    coefficients,
-    coset_values,
-    coset_values_at,
-    dot,
-    ext_inverse,
-    ext_mul,
-    inverse,
-    mul,
-    power,
-    prefix_products,
-    product,
-    sub,
-    sum_of_products,
-    values,
-)
+from psephos.audit.rounds import short_key
+from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier import kernel
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.proofs import field, field_numpy, merkle
+from psephos.protocol.proofs.field import GENERATOR, KERNELS, NONRESIDUE, PRIME, Words
+from psephos.protocol.proofs.field_numpy import MOST_TERMS, PIECE
 from psephos.protocol.proofs.merkle import MerkleTree, opened_root
+from psephos.protocol.proofs.validity import Layout, prove, verify
+from psephos.protocol.randomness import SimulationRandomness
+from tests.tiers import sampled
 
 EDGES = [0, 1, 2, 2**32 - 1, 2**32, 2**32 + 1, PRIME - 1, PRIME - 2, PRIME - 2**32, 2**63, 2**63 - 1]
-ELEMENTS = st.lists(st.tuples(*[st.one_of(st.sampled_from(EDGES), st.integers(0, PRIME - 1))] * 2), min_size=1)
+BEYOND = [PRIME, PRIME + 1, 2**64 - 2**32 + 1, 2**64 - 1]
+"""Words that are no field elements; what numpy multiplies may be one."""
+
+SEEDS = st.integers(0, 2**32)
+with_c = pytest.mark.skipif("c" not in KERNELS, reason="no compiler on this machine")
 
 
-@given(ELEMENTS)
-def test_field_arithmetic_agrees_with_integers(pairs: list[tuple[int, int]]) -> None:
-    a, b = (np.array(side, dtype=np.uint64) for side in zip(*pairs, strict=True))
-    assert add(a, b).tolist() == [(x + y) % PRIME for x, y in pairs]
-    assert sub(a, b).tolist() == [(x - y) % PRIME for x, y in pairs]
-    assert mul(a, b).tolist() == [x * y % PRIME for x, y in pairs]
-    assert dot(a, b[:, None]).tolist() == [sum(x * y for x, y in pairs) % PRIME]
+@pytest.fixture(params=["numpy", "portable", "avx2", "avx512"], scope="module")
+def computed(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What computes."""
+    if request.param == "numpy":
+        with field.use("numpy"):
+            yield "numpy"
+        return
+    if "c" not in KERNELS:
+        pytest.skip("no compiler on this machine")
+    level = ["portable", "avx2", "avx512"].index(request.param)
+    try:
+        if field._field.use(level) != level:
+            pytest.skip("this processor has no such instructions")
+        with field.use("c"):
+            yield "c"
+    finally:
+        field._field.use(2)
 
 
-@given(ELEMENTS)
-def test_inverses_and_products_agree_with_integers(pairs: list[tuple[int, int]]) -> None:
-    a, b = (np.array(side, dtype=np.uint64) for side in zip(*pairs, strict=True))
-    assert sum_of_products(a[:, None], b[:, None]).tolist() == [sum(x * y for x, y in pairs) % PRIME]
-    assert inverse(a).tolist() == [pow(x, PRIME - 2, PRIME) for x, _ in pairs]
-    assert power(a, 5).tolist() == [pow(x, 5, PRIME) for x, _ in pairs]
-    products = [1]
-    for x, _ in pairs:
-        products.append(products[-1] * x % PRIME)
-    assert prefix_products(a).tolist() == products[1:]
-
-
-@given(ELEMENTS)
-def test_the_quadratic_extension(pairs: list[tuple[int, int]]) -> None:
-    """7 is no square, so X^2 - 7 is irreducible; products and inverses are those of pairs modulo it."""
-    assert pow(field.NONRESIDUE, (PRIME - 1) // 2, PRIME) == PRIME - 1
-    a = np.array(pairs, dtype=np.uint64).T
-    b = a[::-1]
-    expected = [((x * y + 7 * y * x) % PRIME, (x * x + y * y) % PRIME) for x, y in pairs]
-    assert ext_mul(a, b).T.tolist() == [list(pair) for pair in expected]
-    ones = [[int(x != 0 or y != 0), 0] for x, y in pairs]
-    assert ext_mul(a, ext_inverse(a)).T.tolist() == ones
-
-
-def test_inverses_of_no_elements() -> None:
-    empty = np.zeros(0, dtype=np.uint64)
-    assert inverse(empty).shape == prefix_products(empty).shape == (0,)
-    assert ext_inverse(np.zeros((2, 0), dtype=np.uint64)).shape == (2, 0)
-    assert inverse(np.full((3, 5), 3, dtype=np.uint64)).tolist() == [[pow(3, -1, PRIME)] * 5] * 3
-
-
-@pytest.mark.parametrize("size", [1, 2, 8, 64])
-def test_values_and_coefficients(size: int) -> None:
-    generator = np.random.default_rng(size)
-    rows = generator.integers(0, PRIME, (3, size), dtype=np.uint64)
-    root = pow(7, (PRIME - 1) // (2 * size), PRIME)
-    for shift, evaluated in ((1, values(rows, 2 * size)), (7, coset_values(rows, 2 * size))):
-        for row, at in zip(rows.tolist(), evaluated.tolist(), strict=True):
-            points = [shift * pow(root, i, PRIME) % PRIME for i in range(2 * size)]
-            assert at == [sum(c * pow(x, d, PRIME) for d, c in enumerate(row)) % PRIME for x in points]
-    assert coefficients(values(rows, size)).tolist() == rows.tolist()
-
-
-@given(st.integers(0, 2**32), st.sampled_from([1, 5, 2048]))
-def test_matrix_products_are_exact(seed: int, inner: int) -> None:
-    """Limbs with all bits set give the largest sums."""
+def words(seed: int, *shape: int) -> Words:
+    """Return random elements, a third of which are extreme."""
     generator = np.random.default_rng(seed)
-    left, right = (generator.integers(0, PRIME, shape, dtype=np.uint64) for shape in ((2, inner), (inner, 3)))
-    for a, b in ((left, right), (np.full_like(left, PRIME - 1), np.full_like(right, PRIME - 1))):
-        exact = (a.astype(object) @ b.astype(object)) % PRIME
-        assert product(a, b).tolist() == exact.tolist()
+    uniform = generator.integers(0, PRIME, shape, dtype=np.uint64)
+    extreme = np.array(EDGES, dtype=np.uint64)[generator.integers(0, len(EDGES), shape)]
+    return np.where(generator.integers(0, 3, shape) == 0, extreme, uniform)
 
 
-def test_coset_values_at_some_places() -> None:
-    rows = np.random.default_rng(1).integers(0, PRIME, (3, 20), dtype=np.uint64)
-    places = [5, 0, 63, 7]
-    assert coset_values_at(rows, 64, places).tolist() == coset_values(rows, 64)[:, places].tolist()
+def check_arrays(left: Words, right: Words) -> None:
+    """Check all functions of two arrays of one shape (m, n) against Python's integers."""
+    a, b = left.astype(object), right.astype(object)
+    assert field.add(left, right).tolist() == ((a + b) % PRIME).tolist()
+    assert field.sub(left, right).tolist() == ((a - b) % PRIME).tolist()
+    assert field.mul(left, right).tolist() == (a * b % PRIME).tolist()
+    assert field.product(left, right.T).tolist() == (a @ b.T % PRIME).tolist()
+    assert field.column_sum(left).tolist() == (a.sum(axis=0, initial=0) % PRIME).tolist()
+    assert field.sum_of_products(left, right).tolist() == ((a * b).sum(axis=0, initial=0) % PRIME).tolist()
+    assert field.inverse(left).tolist() == [[pow(x, PRIME - 2, PRIME) for x in row] for row in left.tolist()]
+
+
+@settings(max_examples=40)
+@given(SEEDS, st.integers(0, 5), st.integers(1, 70))
+def test_arrays_agree_with_integers(computed: str, seed: int, rows: int, columns: int) -> None:
+    check_arrays(words(seed, rows, columns), words(seed + 1, rows, columns))
+
+
+@pytest.mark.parametrize("extreme", [0, PRIME - 1, (1 << 44) - 1, (1 << 63) - 1])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 300), (70, 66), (3, 2 * MOST_TERMS + 5), (PIECE + 1, 2)])
+def test_arrays_of_extreme_words(computed: str, extreme: int, rows: int, columns: int) -> None:
+    """All limbs of all numbers have their largest values, in one piece of an array and in several."""
+    full = np.full((rows, columns), extreme, dtype=np.uint64)
+    if rows <= 70:
+        check_arrays(full, full)
+    assert field.column_sum(full).tolist() == [rows * extreme % PRIME] * columns
+
+
+def test_all_pairs_of_extreme_words(computed: str) -> None:
+    a, b = (part.reshape(1, -1) for part in np.meshgrid(*[np.array(EDGES, dtype=np.uint64)] * 2))
+    check_arrays(a, b)
+    if computed == "numpy":
+        a, b = (part.reshape(-1) for part in np.meshgrid(*[np.array(EDGES + BEYOND, dtype=np.uint64)] * 2))
+        assert field.mul(a, b).tolist() == [x * y % PRIME for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+
+
+SHAPES = [((3, 5), (5,)), ((5,), (3, 1)), ((4, 1), (4, 3)), ((), ()), ((2, 3, 4), (3, 1)), ((0, 3), (3,))]
+SHAPES += [((3, PIECE), (PIECE,)), ((3 * PIECE, 1), ()), ((1, 2), (PIECE, 1))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_shapes_that_are_broadcast(computed: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    a, b = (words(seed, *shape) for seed, shape in enumerate(shapes))
+    for compute, exact in ((field.mul, operator.mul), (field.sub, operator.sub)):
+        expected = np.asarray(exact(a.astype(object), b.astype(object)) % PRIME)
+        assert compute(a, b).tolist() == expected.tolist()
+
+
+def test_arrays_that_are_not_contiguous_or_not_aligned(computed: str) -> None:
+    whole = words(1, 16, 24)
+    shifted = np.frombuffer(b"x" + whole.tobytes(), dtype=np.uint64, offset=1).reshape(whole.shape)
+    assert not shifted.flags.aligned
+    for array in (whole[::2, ::3], whole.T, whole[::-1, ::-1], np.asfortranarray(whole), shifted):
+        check_arrays(array, array[::-1])
+        same = np.array(array, order="C")
+        assert field.coefficients(array[:, :8]).tolist() == field.coefficients(same[:, :8]).tolist()
+        assert field.coset_values(array, 64).tolist() == field.coset_values(same, 64).tolist()
+
+
+@given(st.lists(st.tuples(*[st.one_of(st.sampled_from(EDGES), st.integers(0, PRIME - 1))] * 2), min_size=1))
+def test_inverses_in_the_quadratic_extension(computed: str, pairs: list[tuple[int, int]]) -> None:
+    """7 is no square, so X^2 - 7 is irreducible."""
+    assert pow(NONRESIDUE, (PRIME - 1) // 2, PRIME) == PRIME - 1
+    inverses = field.ext_inverse(np.array(pairs, dtype=np.uint64).T).T.tolist()
+    for (a, b), (c, d) in zip(pairs, inverses, strict=True):
+        assert ((a * c + 7 * b * d) % PRIME, (a * d + b * c) % PRIME) == (int(bool(a or b)), 0)
 
 
 def test_the_generator_has_full_order() -> None:
-    factors = (2, 3, 5, 17, 257, 65537)
     rest = PRIME - 1
-    for factor in factors:
+    for factor in (2, 3, 5, 17, 257, 65537):
         while rest % factor == 0:
             rest //= factor
-        assert pow(field.GENERATOR, (PRIME - 1) // factor, PRIME) != 1
+        assert pow(GENERATOR, (PRIME - 1) // factor, PRIME) != 1
     assert rest == 1
 
 
+@pytest.mark.parametrize("size", sampled([1 << bits for bits in range(14)], 3))
+def test_transforms_of_every_size(computed: str, size: int) -> None:
+    root = pow(GENERATOR, (PRIME - 1) // size, PRIME)
+    for columns in {1, max(1, size // 8), max(1, size // 2 - 1), size // 2 + 1, size}:
+        rows = words(size + columns, 3, columns)
+        rows[0] = PRIME - 1
+        places = sorted({0, 1 % size, size // 2, size - 1, 7 % size})
+        for shift, evaluated in ((1, field.values(rows, size)), (GENERATOR, field.coset_values(rows, size))):
+            for row, at in zip(rows.tolist(), evaluated.tolist(), strict=True):
+                for place in places:
+                    x = shift * pow(root, place, PRIME) % PRIME
+                    value = 0
+                    for coefficient in reversed(row):
+                        value = (value * x + coefficient) % PRIME
+                    assert at[place] == value
+        chosen = field.coset_values_at(rows, size, places)
+        assert chosen.tolist() == field.coset_values(rows, size)[:, places].tolist()
+    evaluations = words(size, 11, size)
+    assert np.array_equal(field.values(field.coefficients(evaluations), size), evaluations)
+
+
+@given(st.lists(st.one_of(st.sampled_from(EDGES + BEYOND), st.integers(0, 2**64 - 1)), min_size=1))
+def test_limbs_are_exact(numbers: list[int]) -> None:
+    limbs = np.empty((3, len(numbers)))
+    field_numpy.split(np.array(numbers, dtype=np.uint64), (limbs[0], limbs[1], limbs[2]))
+    assert limbs.max() < 1 << 22
+    assert [sum(int(x) << 22 * place for place, x in enumerate(limb)) for limb in limbs.T] == numbers
+    assert MOST_TERMS * (2 * (2**22 - 1) + 2**20 - 1) * (2**22 - 1) <= 2**53
+
+
+SUM = st.one_of(st.sampled_from([0, 1, 2**21 - 1, 2**21, 2**22, 2**42, 2**53 - 1, 2**53]), st.integers(0, 2**53))
+
+
+@given(st.lists(st.tuples(SUM, SUM, SUM), min_size=1))
+def test_sums_of_limbs_are_joined(triples: list[tuple[int, int, int]]) -> None:
+    low, middle, high = np.array(triples, dtype=np.float64).T
+    expected = [(x + (y << 21) + (z << 42)) % PRIME for x, y, z in triples]
+    assert field_numpy.join(low, middle, high).tolist() == expected
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 7, 8, 9, 60])
+@pytest.mark.parametrize("salt", [0, 4, 32, 36])
+def test_hashes_of_columns_are_those_of_hashlib(computed: str, rows: int, salt: int) -> None:
+    """Every number of columns beside a multiple of sixteen, and every length beside that of a block."""
+    for columns in (1, 2, 15, 16, 17, 33):
+        matrix = words(rows, rows, columns) if rows else np.zeros((0, columns), dtype=np.uint64)
+        salts = SimulationRandomness(rows).draw(salt * columns)
+        expected = [
+            hashlib.sha256(b"\0" + salts[at * salt : (at + 1) * salt] + matrix[:, at].astype("<u8").tobytes()).digest()
+            for at in range(columns)
+        ]
+        assert merkle.hash_columns(salts, matrix) == b"".join(expected)
+        assert merkle.hash_columns(salts, np.asfortranarray(matrix)) == b"".join(expected)
+    with pytest.raises(InvalidParameter):
+        merkle.hash_columns(bytes(5), np.zeros((2, 4), dtype=np.uint64))
+
+
 @given(st.sets(st.integers(0, 15), min_size=1), st.integers(0, 15))
-def test_a_merkle_tree_opens_its_leaves(places: set[int], changed: int) -> None:
+def test_a_merkle_tree_opens_its_leaves(computed: str, places: set[int], changed: int) -> None:
     leaves = [bytes([place]) * 3 for place in range(16)]
     tree = MerkleTree(leaves)
     path = tree.path(sorted(places))
     opened = {place: leaves[place] for place in places}
     assert opened_root(opened, 16, path) == tree.root
     assert opened_root({**opened, min(places): b"another"}, 16, path) != tree.root
-    assert opened_root(opened, 16, [*path, b"x" * 32]) is None
     if path:
-        assert opened_root(opened, 16, path[:-1]) is None
         spot = changed % len(path)
         assert opened_root(opened, 16, [*path[:spot], b"y" * 32, *path[spot + 1 :]]) != tree.root
 
 
-def test_the_merkle_tree_is_that_of_rfc_9162() -> None:
+def test_the_merkle_tree_is_that_of_rfc_9162(computed: str) -> None:
     left, right = (hashlib.sha256(b"\0" + leaf).digest() for leaf in (b"a", b"b"))
     assert MerkleTree([b"a", b"b"]).root == hashlib.sha256(b"\1" + left + right).digest()
+
+
+@with_c
+@pytest.mark.parametrize(("classes", "degree"), [(2, 1), (4, 2)])
+def test_proofs_do_not_depend_on_the_kernel(classes: int, degree: int) -> None:
+    """The same randomness gives the same proof, and what one kernel proves the other one verifies."""
+    key = short_key(degree=degree).public_key
+    votes = VoteLayout(150, classes)
+    plan = votes.plan(key, 20)
+    layout = Layout.of(key, plan, classes - 1)
+    entries = votes.encode(np.arange(150) % classes).astype(np.int64)
+    ciphertexts, witness = Encryptor(key, expected=8).encrypt_with_witness(plan.pack(entries))
+    proofs = []
+    for name in KERNELS:
+        with field.use(name):
+            proofs.append(prove(b"", layout, entries, ciphertexts, witness, randomness=SimulationRandomness(7)))
+    assert len(set(proofs)) == 1
+    for name in KERNELS:
+        with field.use(name):
+            verify(b"", layout, ciphertexts, proofs[0])
+
+
+@with_c
+def test_sizes_and_places_that_do_not_fit_are_rejected() -> None:
+    with field.use("c"):
+        for compute in (
+            lambda: field.values(words(1, 2, 9), 8),
+            lambda: field.product(words(1, 2, 3), words(1, 2, 3)),
+            *(lambda at=at: field.coset_values_at(words(1, 2, 4), 16, [3, at]) for at in (-1, 16, 2**40, -(2**62))),
+        ):
+            with pytest.raises(ValueError, match=r"coefficients|product|place"):
+                compute()
+
+
+NAMES = [
+    ("add", 3),
+    ("subtract", 3),
+    ("multiply", 3),
+    ("product", 3),
+    ("column_sums", 2),
+    ("column_sums", 3),
+    ("inverses", 2),
+    ("transform", 4),
+    ("hash_columns", 3),
+    ("hash_pairs", 2),
+]
+LENGTHS = st.one_of(st.integers(0, 8), st.sampled_from([12, 15, 16, 24, 31, 32, 48, 64]))
+
+
+@with_c
+@pytest.mark.parametrize(("name", "count"), NAMES)
+@given(st.data())
+def test_lengths_that_do_not_fit_together_are_rejected(name: str, count: int, data: st.DataObject) -> None:
+    """With any lengths a call either raises ValueError or writes into its first array and nowhere else."""
+    unit = 1 if name.startswith("hash") else data.draw(st.sampled_from([8, 8, 8, 1]))
+    guard = 64
+    arrays = []
+    for _ in range(count):
+        length = data.draw(LENGTHS) * unit
+        arrays.append(np.full(length + 2 * guard, 1, dtype=np.uint8))
+    before = [array.copy() for array in arrays]
+    numbers: list[Any] = []
+    if name in ("product", "transform"):
+        numbers.append(data.draw(st.integers(0, 20)))
+    if name == "transform" and data.draw(st.booleans()):
+        numbers.append(np.array(data.draw(st.lists(st.integers(-1, 20), max_size=9)), dtype=np.int64))
+    try:
+        getattr(field._field, name)(*[array[guard : len(array) - guard] for array in arrays], *numbers)
+    except ValueError:
+        assert all(np.array_equal(array, same) for array, same in zip(arrays, before, strict=True))
+    assert all(np.array_equal(array, same) for array, same in zip(arrays[1:], before[1:], strict=True))
+    assert np.array_equal(arrays[0][:guard], before[0][:guard])
+    assert np.array_equal(arrays[0][-guard:], before[0][-guard:])
+
+
+@with_c
+@pytest.mark.parametrize(("name", "count"), NAMES)
+def test_arguments_of_other_kinds_are_rejected(name: str, count: int) -> None:
+    call = getattr(field._field, name)
+    array = np.zeros(32, dtype=np.uint64)
+    constant = np.zeros(32, dtype=np.uint64)
+    constant.flags.writeable = False
+    numbers = [1] if name in ("product", "transform") else []
+    fits = [*[array] * count, *numbers]
+    for wrong in (
+        [],
+        [array],
+        [*fits, array, array],
+        [None, *fits[1:]],
+        [constant, *fits[1:]],
+        [array[::2], *fits[1:]],
+    ):
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            call(*wrong)
+    for number in (-1, 2**70, "1") if numbers else ():
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            call(*fits[:count], number)
+    if not name.startswith("hash"):
+        shifted = np.frombuffer(bytearray(8 * 32 + 1), dtype=np.uint8, offset=1)
+        with pytest.raises(ValueError, match="aligned"):
+            call(*[shifted] * count, *numbers)
+
+
+@with_c
+def test_the_switch_of_all_kernels_selects_numpy() -> None:
+    contextvars.Context().run(check_the_switch)
+    program = "from psephos.protocol.proofs import field; print(field.native())"
+    environment = {**os.environ, "PSEPHOS_KERNEL": "gmpy2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None"
+
+
+def check_the_switch() -> None:
+    assert field.native() is field._field
+    with kernel.use("gmpy2"):
+        assert field.native() is None
+        with field.use("c"):
+            assert field.native() is field._field
+    with field.use("numpy"):
+        assert field.native() is None
+    with pytest.raises(InvalidParameter), field.use("abacus"):
+        pass

@@ -19,8 +19,8 @@ from psephos.protocol.errors import InvalidParameter, ProofError
 from psephos.protocol.paillier.encryption import Encryptor, Witness
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.protocol.proofs import codewords, validity
-from psephos.protocol.proofs.codewords import hidden_rows, uniform
+from psephos.protocol.proofs import codewords
+from psephos.protocol.proofs.codewords import Verification, hidden_rows, uniform
 from psephos.protocol.proofs.field import PRIME, Words, coset_values
 from psephos.protocol.proofs.knowledge import answer_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree
@@ -158,7 +158,7 @@ def test_words_outside_the_field_are_rejected(ballot: Ballot, monkeypatch: pytes
     DeviatingCommitment.spoiled = 0
     for word in (PRIME, 2**64 - 1):
         monkeypatch.setattr(DeviatingCommitment, "word", word, raising=False)
-        monkeypatch.setattr(validity, "CommittedMatrix", DeviatingCommitment)
+        monkeypatch.setattr(codewords, "CommittedMatrix", DeviatingCommitment)
         with pytest.raises(ProofError):
             ballot.verify(ballot.prove())
 
@@ -271,7 +271,7 @@ class DeviatingCommitment(codewords.CommittedMatrix):
 def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deviating prover whose codewords are wrong in an eighth of the places (the verifier is unchanged)."""
     DeviatingCommitment.spoiled = ballot.layout.size // 8
-    monkeypatch.setattr(validity, "CommittedMatrix", DeviatingCommitment)
+    monkeypatch.setattr(codewords, "CommittedMatrix", DeviatingCommitment)
     with pytest.raises(ProofError):
         ballot.verify(ballot.prove())
 
@@ -296,7 +296,7 @@ def test_constants_meet_the_bounds_of_the_theorem(ballot: Ballot) -> None:
 
 
 def test_challenges_are_distinct_and_in_range(ballot: Ballot) -> None:
-    chain = validity._chain(ballot.layout, HERE, ballot.ciphertexts)
+    chain = ballot.layout.chain(HERE, ballot.ciphertexts)
     primes, columns = chain.primes(), chain.columns(ballot.layout.size)
     assert len(set(primes)) == codewords.PRIMES
     assert all(2**30 <= q < 2**31 for q in primes)
@@ -347,14 +347,14 @@ def test_a_plaintext_other_than_that_of_the_entries_is_rejected(
 def test_a_mask_that_would_hide_a_lie_is_rejected(
     private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, sums: bool
 ) -> None:
-    ballot, honest = Ballot(private_key, 2), validity._masks
+    ballot, honest = Ballot(private_key, 2), Layout.masks
 
     def shifted(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]:
         any_, zero, balanced = honest(layout, randomness)
         (balanced if sums else zero)[:, 0] += np.uint64(1)
         return any_, zero % np.uint64(PRIME), balanced % np.uint64(PRIME)
 
-    monkeypatch.setattr(validity, "_masks", shifted)
+    monkeypatch.setattr(Layout, "masks", shifted)
     with pytest.raises(ProofError):
         ballot.verify(ballot.prove())
     with without_a_check(monkeypatch, sums=sums):
@@ -364,15 +364,14 @@ def test_a_mask_that_would_hide_a_lie_is_rejected(
 @contextmanager
 def without_a_check(monkeypatch: pytest.MonkeyPatch, *, sums: bool) -> Iterator[None]:
     """Do not check what the equations sum to, or that the constraints vanish."""
-    before = validity._Verification._check_sums
+    before = Verification._check_values
 
-    def fewer(self: validity._Verification, square: Words, equation: Words, target: int) -> None:
-        k = self.layout.degree
-        true = (int(equation[0]) + int(equation[k])) * k % PRIME
+    def fewer(self: Verification, square: Words, equation: Words, target: int) -> None:
+        true = self.layout.total(equation)
         before(self, square if sums else np.zeros_like(square), equation, true if sums else target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(validity._Verification, "_check_sums", fewer)
+        patch.setattr(Verification, "_check_values", fewer)
         yield
 
 
