@@ -29,7 +29,8 @@ from psephos.curator.noise_plan import joint_noise
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
-from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basis, in_coordinates, unit_rows
+from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basis, unit_rows
+from psephos.protocol.grids.rows import in_coordinates
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event

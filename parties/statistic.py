@@ -21,8 +21,9 @@ from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.evaluation import ScoreGrid, ShareGrid
 from psephos.protocol.grids.local_step import LocalStepGrid
-from psephos.protocol.grids.own_data import Array, OwnDataGrid
+from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.grids.record import RecordGrid
+from psephos.protocol.grids.rows import Array
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.randomness import SYSTEM, Randomness

@@ -25,12 +25,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.evaluation import checked_persons, checked_table, row_groups
-from psephos.protocol.grids.own_data import in_coordinates
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.record import NumericLabel
-
-Array = NDArray[np.float64]
+from psephos.protocol.grids.rows import (
+    Array,
+    checked_numbers,
+    checked_persons,
+    divided,
+    in_coordinates,
+    row_groups,
+    set_public_matrices,
+)
 
 ERROR_BITS = 20
 """Bits of one unit of the weights: a row's errors are truncated to integers of this precision."""
@@ -80,11 +85,9 @@ class ErrorGrid:
     largest_norm: ClassVar[int] = ERROR_ROW
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype="<f8", order="C")
-        if weights.ndim != 2 or weights.shape[1] != 1 or len(weights) < 1 or not np.isfinite(weights).all():
-            raise InvalidParameter(
-                f"a prediction of a number has finite weights of shape (features, 1), not {weights.shape}"
-            )
+        set_public_matrices(self, "weights")
+        if self.weights.shape[1] != 1:
+            raise InvalidParameter(f"a prediction of a number has weights (features, 1), not {self.weights.shape}")
         width = self.label.high - self.label.low
         if not self.label.low < self.label.middle < self.label.high:
             raise InvalidParameter(f"the bounds {self.label.low} and {self.label.high} of the label are too close")
@@ -93,8 +96,6 @@ class ErrorGrid:
                 f"no error is larger than the bounds of the label are apart, {width:g}: the largest error that counts "
                 f"is at most that, not {self.label.threshold:g}"
             )
-        weights.setflags(write=False)
-        object.__setattr__(self, "weights", weights)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predictions for rows X (n, d), float64 (n,); each is a function of its row alone, bit for bit.
@@ -140,7 +141,7 @@ class ErrorGrid:
         for own in row_groups(owners, *rows.shape):
             vectors = self.row_vectors(rows[own], labels[own])
             summed = vectors.sum(axis=0)
-            total += summed if owners is None else np.sign(summed) * (np.abs(summed) // len(vectors))
+            total += summed if owners is None else divided(summed, len(vectors))
         return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]
 
     def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]:
@@ -163,11 +164,3 @@ class ErrorGrid:
 
     def __repr__(self) -> str:
         return f"<ErrorGrid of {len(self.weights)} features>"
-
-
-def checked_numbers(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, Array]:
-    """Return a party's rows (n, d) and labels, float64 (n,)."""
-    rows, labels = checked_table(X, y, features)
-    if labels.size and (labels.dtype.kind not in "iuf" or not np.isfinite(labels).all()):
-        raise DataError("labels must be finite numbers")
-    return rows, labels.astype(np.float64)

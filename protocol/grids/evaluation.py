@@ -17,18 +17,23 @@ matrix product, whose last bits could depend on the other rows (docs/theory.md, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.own_data import in_coordinates
-
-Array = NDArray[np.float64]
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.rows import (
+    Array,
+    checked_persons,
+    checked_rows,
+    in_coordinates,
+    row_groups,
+    set_public_matrices,
+    set_read_only,
+)
 
 WEIGHT_BITS = 16
 """Bits of one unit of the weights, so that the average of a person's rows loses little when it is rounded down."""
@@ -44,9 +49,6 @@ TOTAL_BITS = 42
 
 SHARE_BITS = 20
 """Fraction bits of a party's accuracy, where a party is protected."""
-
-_BLOCK = 1 << 18
-"""Numbers in one block of rows."""
 
 
 class BlockLayout(NamedTuple):
@@ -84,21 +86,19 @@ class ScoreGrid:
     largest_norm: ClassVar[int] = ROW
 
     def __post_init__(self) -> None:
-        weights, edges = (np.array(array, dtype="<f8", order="C") for array in (self.weights, self.edges))
+        set_public_matrices(self, "weights")
+        edges = np.array(self.edges, dtype="<f8", order="C")
         scores = 1 if self.classes == 2 else self.classes
-        if self.classes < 2 or weights.ndim != 2 or weights.shape[1:] != (scores,) or len(weights) < 1:
+        if self.classes < 2 or self.weights.shape[1] != scores:
             raise InvalidParameter(
-                f"a classifier of {self.classes} classes has weights of shape (features, {scores}), not {weights.shape}"
+                f"a classifier of {self.classes} classes has weights of shape (features, {scores}), not "
+                f"{self.weights.shape}"
             )
-        if not np.isfinite(weights).all():
-            raise InvalidParameter("the weights of the classifier must be finite")
         if edges.ndim != 1 or not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
             raise InvalidParameter("the edges of the bins must be finite and ascend")
         if self.classes == 2 and 0.0 not in edges:
             raise InvalidParameter("0, where the predicted class changes, must be an edge of the bins")
-        for name, array in (("weights", weights), ("edges", edges)):
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        set_read_only(self, "edges", edges)
 
     @property
     def bins(self) -> int:
@@ -254,43 +254,3 @@ class ShareGrid:
     def digest(self) -> bytes:
         """SHA-256 of everything a party's number depends on, 32 bytes."""
         return hashlib.sha256(b"psephos share grid\0" + bytes([SHARE_BITS]) + self.scores.digest).digest()
-
-
-def checked_table(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, NDArray[Any]]:
-    """Return a party's rows (n, d) and labels (n,) as arrays."""
-    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-    if rows.ndim != 2 or rows.shape[1] != features or labels.shape != (len(rows),):
-        raise DataError(f"the rows must be a table of {features} features, with one label for each row")
-    if not np.isfinite(rows).all():
-        raise DataError("the features have NaN or infinite entries")
-    return rows, labels
-
-
-def checked_rows(X: ArrayLike, y: ArrayLike, features: int, classes: int) -> tuple[Array, NDArray[np.integer]]:
-    """Return a party's rows (n, d) and labels (n,) as arrays."""
-    rows, labels = checked_table(X, y, features)
-    if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes):
-        raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
-    return rows, labels
-
-
-def checked_persons(persons: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.integer] | None:
-    """Return whose each row is, (n,), or None; raises DataError unless they are integers of this shape."""
-    owners = None if persons is None else np.asarray(persons)
-    if owners is not None and (owners.shape != shape or (owners.size and owners.dtype.kind not in "iu")):
-        raise DataError(f"persons must be integers of shape {shape}, one per row, not {owners.shape}")
-    return owners
-
-
-def row_groups(owners: NDArray[np.integer] | None, rows: int, features: int) -> Iterator[NDArray[np.intp] | slice]:
-    """Yield the places of the rows of each person; without persons, blocks of rows that fit into memory.
-
-    Args:
-        owners: whose each row is, (n,); None without persons.
-    """
-    if owners is None:
-        size = max(1, _BLOCK // max(1, features))
-        yield from (slice(start, start + size) for start in range(0, rows, size))
-        return
-    order = np.argsort(owners, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(owners[order])) + 1) if rows else ()

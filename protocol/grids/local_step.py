@@ -21,12 +21,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
-
-Array = NDArray[np.float64]
+from psephos.protocol.grids.rows import Array, checked_rows, set_public_matrices
 
 ITERATIONS = 8
 """Steps of a party's solver; fixed, so that nothing depends on when it would have converged."""
@@ -107,12 +106,7 @@ class LocalStepGrid(DirectionGrid):
     norm: Norm = "l2"
 
     def __post_init__(self) -> None:
-        for name in ("transform", "offset"):
-            matrix = np.array(getattr(self, name), dtype="<f8", order="C")
-            if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
-                raise InvalidParameter(f"the {name} of a step must be a non-empty finite matrix")
-            matrix.setflags(write=False)
-            object.__setattr__(self, name, matrix)
+        set_public_matrices(self, "transform", "offset")
         expected = (len(self.transform), len(contrast_basis(self.classes)))
         if self.offset.shape != expected:
             raise InvalidParameter(f"the offset of a step has shape {self.offset.shape}, and must have {expected}")
@@ -135,20 +129,14 @@ class LocalStepGrid(DirectionGrid):
             X: the party's rows, (n, d); the last feature is the constant of the scaling.
             y: their labels, (n,), class numbers in 0 .. K - 1.
         """
-        rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-        if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
-            raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
-        if not np.isfinite(rows).all():
-            raise DataError("the features have NaN or infinite entries")
-        if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
-            raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
+        rows, labels = checked_rows(X, y, len(self.transform), self.classes)
         if not len(rows):
             return [0] * self.length
         with np.errstate(all="ignore"):
             rows = rows / rows[:, -1:]
             Z = clip_rows(rows @ self.transform, self.limit)
             try:
-                step = local_steps(Z[None], labels[None].astype(np.int64), (rows @ self.offset)[None], self.ridge)[0]
+                step = local_steps(Z[None], labels[None], (rows @ self.offset)[None], self.ridge)[0]
             except np.linalg.LinAlgError:  # singular: coordinates of equal rows, and a ridge that is lost in rounding
                 return [0] * self.length  # whether a party answers must not depend on its rows
         return self._bounded(step) if np.isfinite(step).all() else [0] * self.length
@@ -161,7 +149,6 @@ class LocalStepGrid(DirectionGrid):
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of everything a party's vector depends on, 32 bytes; parties and curator compare it beforehand."""
         numbers = [float(number).hex() for number in (self.ridge, self.limit, self.radius)]
         bits = (FIXED_POINT.fraction_bits, ITERATIONS)
         head = repr((self.transform.shape, self.classes, self.norm, numbers, bits)).encode()

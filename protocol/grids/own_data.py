@@ -25,11 +25,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
-
-Array = NDArray[np.float64]
+from psephos.protocol.grids.rows import Array, checked_rows, set_public_matrices
 
 Own = Literal["own-data", "whitened"]
 OWN: tuple[Own, ...] = get_args(Own)
@@ -73,13 +72,6 @@ def _divided(rows: Array, lengths: Array) -> Array:
     return divided
 
 
-def in_coordinates(rows: Array, transform: Array) -> Array:
-    """Return rows @ transform, (n, r), summed in a fixed order, so bit-identical on every processor."""
-    return sum(
-        (np.outer(x, a) for x, a in zip(rows.T, transform, strict=True)), np.zeros((len(rows), len(transform[0])))
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class OwnDataGrid(DirectionGrid):
     """The public coordinates in which parties sum vectors of their own rows.
@@ -97,12 +89,8 @@ class OwnDataGrid(DirectionGrid):
     norm: Norm = "l2"
 
     def __post_init__(self) -> None:
-        transform = np.array(self.transform, dtype="<f8", order="C")
-        if transform.ndim != 2 or transform.size == 0 or not np.isfinite(transform).all():
-            raise InvalidParameter("the coordinates must be a non-empty finite matrix (features, coordinates)")
+        set_public_matrices(self, "transform")
         contrast_basis(self.classes)
-        transform.setflags(write=False)
-        object.__setattr__(self, "transform", transform)
 
     @property
     def rank(self) -> int:
@@ -123,14 +111,8 @@ class OwnDataGrid(DirectionGrid):
             raise InvalidParameter(
                 f"train is for whitened averages and for no other source, and source is {self.source}"
             )
-        rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-        if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
-            raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
-        if not np.isfinite(rows).all():
-            raise DataError("the features have NaN or infinite entries")
-        if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
-            raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
-        Z, labels = unit_rows(rows) @ self.transform, labels.astype(np.int64)
+        rows, labels = checked_rows(X, y, len(self.transform), self.classes)
+        Z = unit_rows(rows) @ self.transform
         if train is None or not len(Z):  # e_y - 1/K and e_y have the same contrasts
             summed = contrast_basis(self.classes)[:, labels] @ Z
         else:

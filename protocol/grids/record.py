@@ -33,10 +33,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.own_data import contrast_basis, in_coordinates
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.own_data import contrast_basis
+from psephos.protocol.grids.rows import (
+    Array,
+    checked_numbers,
+    checked_persons,
+    checked_rows,
+    divided,
+    in_coordinates,
+    row_groups,
+    set_public_matrices,
+    set_read_only,
+)
 
-Array = NDArray[np.float64]
 Norm = Literal["l1", "l2"]
 
 COORDINATE_BITS = 18
@@ -59,9 +69,6 @@ SCORE_STEPS = 512
 
 LARGEST_SCORE = 32
 """Largest score of the tables; larger ones are treated as this one."""
-
-_BLOCK = 1 << 18
-"""Numbers in one block of rows: arrays of 2 MB, which stay in the cache."""
 
 _INSIDE = 1 - 2.0**-40
 """Factor that keeps rounded coordinates and residuals inside their balls, so that no row fails the integer check."""
@@ -119,9 +126,7 @@ class PartyBall:
             raise InvalidParameter("the centre of a party's ball must be a vector of integers up to 2^20")
         if not 1 <= self.radius <= 1 << (ENTRY_BITS + 2):
             raise InvalidParameter(f"the radius of a party's ball is from 2^-20 to 4, not {self.radius} x 2^-20")
-        centre = centre.astype(np.int64)
-        centre.setflags(write=False)
-        object.__setattr__(self, "centre", centre)
+        set_read_only(self, "centre", centre.astype(np.int64))
 
 
 class ScoreTables(NamedTuple):
@@ -183,12 +188,7 @@ class RecordGrid:
     ball: PartyBall | None = None
 
     def __post_init__(self) -> None:
-        for name in ("transform", "offset"):
-            matrix = np.array(getattr(self, name), dtype="<f8", order="C")
-            if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
-                raise InvalidParameter(f"the {name} of a record step must be a non-empty finite matrix")
-            matrix.setflags(write=False)
-            object.__setattr__(self, name, matrix)
+        set_public_matrices(self, "transform", "offset")
         if (self.label is not None) != (self.classes == 1):
             raise InvalidParameter("a record step has two classes or more, or one numeric label")
         contrasts = 1 if self.label is not None else len(contrast_basis(self.classes))
@@ -378,39 +378,27 @@ class RecordGrid:
                 counts as one row, and truncated once: two persons move apart by no more than two rows do. None: every
                 row is a person's only one.
         """
-        rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-        if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
-            raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
-        if not np.isfinite(rows).all():
-            raise DataError("the features have NaN or infinite entries")
-        if self.label is not None:
-            if labels.dtype.kind not in "iuf" or not np.isfinite(labels).all():
-                raise DataError("labels must be finite numbers")
-            labels = labels.astype(np.float64)
-        elif labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
-            raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
+        rows, labels = self._checked(X, y)
+        owners = checked_persons(persons, labels.shape)
         total = np.zeros(self.length, dtype=np.int64)
-        if persons is None:
-            block = max(1, _BLOCK // self.length)
-            for start in range(0, len(rows), block):
-                total += self.row_vectors(rows[start : start + block], labels[start : start + block]).sum(axis=0)
-        else:
-            owners = np.asarray(persons)
-            if owners.shape != labels.shape or (owners.size and owners.dtype.kind not in "iu"):
-                raise DataError(f"persons must be integers of shape {labels.shape}, one per row, not {owners.shape}")
-            for person in np.unique(owners):
-                own = owners == person
-                summed = self.row_vectors(rows[own], labels[own], PERSON_BITS).sum(axis=0)
-                total += _divided(summed, int(own.sum()) << PERSON_BITS)
+        for own in row_groups(owners, len(rows), self.length):
+            summed = self.row_vectors(rows[own], labels[own], 0 if owners is None else PERSON_BITS).sum(axis=0)
+            total += summed if owners is None else divided(summed, len(rows[own]) << PERSON_BITS)
         if self.ball is not None:
             return self._inside_ball(self.ball, total, len(rows))
         return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        """Return a party's rows (n, d) and labels (n,) as arrays."""
+        if self.label is not None:
+            return checked_numbers(X, y, len(self.transform))
+        return checked_rows(X, y, len(self.transform), self.classes)
 
     def _inside_ball(self, ball: PartyBall, total: NDArray[np.int64], rows: int) -> list[int]:
         """Return a sum of `rows` vectors, (length,), as a vector of the ball; zeros, its centre, without rows."""
         if not rows:
             return [0] * self.length
-        moved = _divided(total, rows) - ball.centre
+        moved = divided(total, rows) - ball.centre
         size = float(np.abs(moved).sum()) if self.norm == "l1" else math.sqrt(float((moved.astype(float) ** 2).sum()))
         if size > ball.radius * _INSIDE:
             moved = np.trunc(moved * (ball.radius / size * _INSIDE)).astype(np.int64)
@@ -434,12 +422,6 @@ class RecordGrid:
     def __repr__(self) -> str:
         labels = "a numeric label" if self.label is not None else f"{self.classes} classes"
         return f"<RecordGrid of {len(self.transform)} features, {labels}>"
-
-
-def _divided(total: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return a vector of integers divided by a positive integer, truncated towards zero."""
-    divided: NDArray[np.int64] = np.sign(total) * (np.abs(total) // count)
-    return divided
 
 
 def _clipped(values: Array, limit: float, norm: Norm) -> Array:

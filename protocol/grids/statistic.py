@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.rows import set_read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +45,8 @@ class StatisticGrid:
         points, contrast = points.astype("<i8"), contrast.astype("<i8")
         if _largest(points) * len(points) >= 2**62 or _largest(contrast) >= 2**31:
             raise InvalidParameter("the grid is too fine: its sums could exceed 63 bits; use fewer feature bits")
-        points.setflags(write=False)
-        contrast.setflags(write=False)
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "contrast", contrast)
+        set_read_only(self, "points", points)
+        set_read_only(self, "contrast", contrast)
 
     @property
     def samples(self) -> int:

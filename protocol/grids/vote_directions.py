@@ -17,16 +17,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import DataError
 from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
+from psephos.protocol.grids.rows import Array, set_public_matrices
 
 __all__ = ["VoteDirectionGrid", "are_probabilities"]
-
-Array = NDArray[np.float64]
 
 
 def are_probabilities(labels: ArrayLike, shape: tuple[int, int]) -> bool:
@@ -59,12 +58,8 @@ class VoteDirectionGrid(DirectionGrid):
     norm: Norm = "l2"
 
     def __post_init__(self) -> None:
-        points = np.array(self.points, dtype="<f8", order="C")
-        if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
-            raise InvalidParameter("the points must be a non-empty finite matrix (samples, coordinates)")
+        set_public_matrices(self, "points")
         contrast_basis(self.classes)
-        points.setflags(write=False)
-        object.__setattr__(self, "points", points)
 
     @property
     def samples(self) -> int:
@@ -73,7 +68,6 @@ class VoteDirectionGrid(DirectionGrid):
 
     @property
     def rank(self) -> int:
-        """Number of coordinates per contrast, r."""
         return int(self.points.shape[1])
 
     def contribution(self, labels: ArrayLike) -> list[int]:
@@ -97,7 +91,6 @@ class VoteDirectionGrid(DirectionGrid):
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of points, classes and norm, 32 bytes; parties and curator compare it before they start."""
         head = repr((self.points.shape, self.classes, self.norm, FIXED_POINT.fraction_bits)).encode()
         return hashlib.sha256(b"psephos vote directions\0" + head + self.points.tobytes()).digest()
 

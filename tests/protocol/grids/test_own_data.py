@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis, in_coordinates, unit_rows
+from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis, unit_rows
+from psephos.protocol.grids.rows import in_coordinates
 
 TRANSFORM = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]])
 GRID = OwnDataGrid(TRANSFORM, 3)
