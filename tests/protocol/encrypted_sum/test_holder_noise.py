@@ -114,7 +114,7 @@ def test_absent_parties_take_no_noise_away(keys: KeySetup) -> None:
 @pytest.mark.parametrize("absent", NOISE)
 def test_nothing_is_opened_without_the_noise_of_every_holder(keys: KeySetup, absent: int) -> None:
     roles = [role for role in everybody(keys, noisy_round(keys)) if role.name != f"holder {absent}"]
-    with pytest.raises(MissingNoiseError, match=f"holder {absent}"):
+    with pytest.raises(MissingNoiseError):
         run(roles)
 
 
@@ -144,7 +144,7 @@ def close(round_: Round) -> tuple[str, bytes]:
 
 def test_a_holder_accepts_no_close_before_all_noise_is_there(keys: KeySetup) -> None:
     round_ = noisy_round(keys)
-    with pytest.raises(MissingNoiseError, match="holder 3"):
+    with pytest.raises(MissingNoiseError):
         watching(keys, round_, 1, [*ballots(keys, round_), *noises(keys, round_, [1, 2]), close(round_)])
 
 
@@ -218,7 +218,7 @@ def test_the_curator_waits_for_all_noise_and_posts_no_close_without_it(keys: Key
     for place, (sender, data) in enumerate(posted, 1):
         assert not curator.is_ready(state)
         if place == len(posted):
-            with pytest.raises(MissingNoiseError, match="holder 3"):
+            with pytest.raises(MissingNoiseError):
                 curator.on_idle(state)
         state = curator.receive(state, [Entry(place, sender, BOARD, data)]).state
     assert curator.is_ready(state)
@@ -266,7 +266,7 @@ def test_noise_of_another_holder_or_round_is_no_ones_own(keys: KeySetup) -> None
     """The proof is bound to the holder: copied ciphertexts are refused."""
     round_ = noisy_round(keys)
     copied = NoiseBallot.decode(noise_message(keys, round_, 1), round_)
-    with pytest.raises(ProofError, match="holder 2"):
+    with pytest.raises(ProofError):
         BallotProduct(round_).add_noise("holder 2", replace(copied, holder=2).encode(round_))
     other = replace(round_, nonce=b"another round..!")
     with pytest.raises(WrongRoundError):
@@ -275,7 +275,7 @@ def test_noise_of_another_holder_or_round_is_no_ones_own(keys: KeySetup) -> None
     with pytest.raises(ProofError):
         BallotProduct(other).add_noise("holder 1", same)
     plain = replace(round_, holder_noise=False, confirmations=0)
-    with pytest.raises(MessageError, match="add no noise"):
+    with pytest.raises(MessageError):
         BallotProduct(plain).add_noise("holder 1", replace(copied, round_digest=plain.digest).encode(plain))
 
 
@@ -283,9 +283,9 @@ def test_a_holder_adds_noise_once(keys: KeySetup) -> None:
     round_ = noisy_round(keys)
     first, second = (noise_message(keys, round_, 1) for _ in range(2))
     product = BallotProduct(round_).add_noise("holder 1", first)
-    with pytest.raises(DuplicateBallotError, match="holder 1"):
+    with pytest.raises(DuplicateBallotError):
         product.add_noise("holder 1", second)
-    with pytest.raises(DuplicateBallotError, match="holder 1"):
+    with pytest.raises(DuplicateBallotError):
         product.merge(BallotProduct(round_).add_noise("holder 1", second))
 
 
@@ -357,29 +357,27 @@ def test_two_boards_with_the_same_noise_are_not_both_opened(keys: KeySetup) -> N
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "changes",
     [
-        ({"confirmations": 0}, "confirm"),
-        ({"confirmations": 2}, "confirm"),
-        ({"kind": "parameters"}, "statistic"),
-        ({"noise_square_bound": 4}, "prove"),
-        ({"holder_noise": False, "noise_square_bound": 4}, "add noise"),
+        {"confirmations": 0},
+        {"confirmations": 2},
+        {"kind": "parameters"},
+        {"noise_square_bound": 4},
+        {"holder_noise": False, "noise_square_bound": 4},
     ],
 )
-def test_terms_under_which_the_noise_protects_nobody_are_refused(
-    keys: KeySetup, changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(InvalidParameter, match=words):
+def test_terms_under_which_the_noise_protects_nobody_are_refused(keys: KeySetup, changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
         replace(noisy_round(keys), **changes)
 
 
 def test_a_round_needs_two_holders_and_room_for_their_noise(keys: KeySetup) -> None:
     narrow = PackingPlan.for_key(keys.threshold_key.key, length=LENGTH, addends=PARTIES, minimum=-50, maximum=50)
-    with pytest.raises(InvalidParameter, match="key holders"):
+    with pytest.raises(InvalidParameter):
         replace(noisy_round(keys), plan=narrow)
     one = setup_keys(PARTIES, holders=1, threshold=1, key_bits=512, test_key=True)
     plan = PackingPlan.for_key(one.threshold_key.key, length=LENGTH, addends=PARTIES + 1, minimum=-50, maximum=50)
-    with pytest.raises(InvalidParameter, match="2 or more"):
+    with pytest.raises(InvalidParameter):
         replace(noisy_round(keys), threshold_key=one.threshold_key, plan=plan, confirmations=1)
 
 
@@ -392,9 +390,9 @@ def test_all_terms_of_the_noise_are_in_the_digest(keys: KeySetup) -> None:
 
 def test_a_holder_must_be_given_noise_exactly_where_it_adds_some(keys: KeySetup) -> None:
     round_ = noisy_round(keys)
-    with pytest.raises(InvalidParameter, match="must add noise"):
+    with pytest.raises(InvalidParameter):
         KeyHolder(keys.shares[0], round_)
-    with pytest.raises(InvalidParameter, match="cannot add noise"):
+    with pytest.raises(InvalidParameter):
         KeyHolder(keys.shares[0], replace(round_, holder_noise=False), noise=lambda: NOISE[1])
     with pytest.raises(PackingError):
         KeyHolder(keys.shares[0], round_, noise=lambda: [51, 0, 0, 0, 0]).start()
@@ -404,14 +402,14 @@ def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -
     """The slots have room for the noise, but a ballot proves the bound of a statistic, and a holder that of noise."""
     round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
     long = [NORM, 1, 0, 0, 0]
-    with pytest.raises(InvalidParameter, match="bounds"):
+    with pytest.raises(InvalidParameter):
         encrypt_with_proof(round_, 0, long, encryptor)
     encrypt_with_proof(round_, 0, [NORM, 0, 0, 0, 0], encryptor)
     lenient = replace(round_, square_bound=NOISE_NORM**2)
     vector, proof = encrypt_with_proof(lenient, 0, long, encryptor)
     with pytest.raises(ProofError):
         check_proofs(round_, [(0, vector.ciphertexts, proof)])
-    with pytest.raises(InvalidParameter, match="bounds"):
+    with pytest.raises(InvalidParameter):
         encrypt_noise(round_, 1, [50, 50, 0, 0, 0], encryptor)
 
 
@@ -437,7 +435,7 @@ def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
     lenient = replace(round_, noise_square_bound=5000)
     vector, proof = encrypt_noise(lenient, 1, [50, 50, 0, 0, 0], encryptor)
     data = NoiseBallot(round_.digest, 1, vector.ciphertexts, proof).encode(round_)
-    with pytest.raises(ProofError, match="holder 1"):
+    with pytest.raises(ProofError):
         BallotProduct(round_).add_noise("holder 1", data)
 
 
@@ -474,7 +472,7 @@ def test_shares_are_sized_for_the_holders_that_do_not_collude(holders: int, coll
 
 @pytest.mark.parametrize(("holders", "colluders"), [(1, 0), (3, 3), (3, -1), (2, 2)])
 def test_noise_that_would_be_nobodys_is_refused(holders: int, colluders: int) -> None:
-    with pytest.raises(InvalidParameter, match="key holders"):
+    with pytest.raises(InvalidParameter):
         holder_shares_of(plan_of(DiscreteGaussian(2, Fraction(9000))), holders, colluders=colluders)
 
 

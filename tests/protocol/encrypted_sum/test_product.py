@@ -183,7 +183,7 @@ def test_trees_of_products_equal_flat_ones(election: Any, honest: list[Ballot], 
 def test_overlapping_products_are_not_merged(election: Any, honest: list[Ballot]) -> None:
     left, right = take(election, honest[:3])[0], take(election, honest[2:])[0]
     for one, other in ((left, right), (right, left), (left, left)):
-        with pytest.raises(DuplicateBallotError, match=f"party {max(other.parties[0], one.parties[0])}"):
+        with pytest.raises(DuplicateBallotError):
             one.merge(other)
     with pytest.raises(WrongRoundError):
         left.merge(BallotProduct(replace(election.round, nonce=bytes(16))))
@@ -215,10 +215,10 @@ def test_confirmations_are_recorded_by_holder(election: Any) -> None:
     for holder, digest in ((3, b"a" * 32), (1, b"b" * 32), (2, b"a" * 32)):
         data = Confirmation(election.round.digest, holder, digest).encode()
         entry = Entry(1, f"holder {holder}", "board", data)
-        with pytest.raises(ThresholdError, match=f"holder {holder}"):
+        with pytest.raises(ThresholdError):
             closed.with_confirmation(election.round, replace(entry, sender="holder 4"))
         closed = closed.with_confirmation(election.round, entry)
-        with pytest.raises(UnexpectedMessageError, match=f"holder {holder}"):
+        with pytest.raises(UnexpectedMessageError):
             closed.with_confirmation(election.round, entry)
     assert (closed.agreeing(b"a" * 32), closed.agreeing(b"b" * 32), closed.agreeing(bytes(32))) == ([3, 2], [1], [])
 
@@ -228,7 +228,7 @@ def test_too_few_ballots_are_not_a_vector(election: Any, honest: list[Ballot]) -
     assert election.round.minimum_ballots == 3
     for count in range(3):
         assert len(product) == count
-        with pytest.raises(TooFewBallotsError, match=str(count)):
+        with pytest.raises(TooFewBallotsError):
             product.vector()
         product, _ = add(product, [honest[count]])
     assert product.vector().addends == 3

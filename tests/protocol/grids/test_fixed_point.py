@@ -101,7 +101,7 @@ def test_invalid_radii_are_rejected(radius: float) -> None:
         lambda: FixedPoint(8).encode([0.0], radius),
         lambda: FixedPoint(8).limit(radius),
     ):
-        with pytest.raises(InvalidParameter, match="radius"):
+        with pytest.raises(InvalidParameter):
             call()
 
 

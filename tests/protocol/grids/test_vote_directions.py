@@ -54,9 +54,9 @@ def test_grids_are_told_apart() -> None:
 
 @pytest.mark.parametrize("points", [[1.0, 2.0], np.zeros((2, 0)), np.zeros((0, 2)), [[math.nan]], [[math.inf]]])
 def test_invalid_points_are_rejected(points: Any) -> None:
-    with pytest.raises(InvalidParameter, match="points"):
+    with pytest.raises(InvalidParameter):
         VoteDirectionGrid(np.array(points), 2)
-    with pytest.raises(InvalidParameter, match="classes"):
+    with pytest.raises(InvalidParameter):
         VoteDirectionGrid(POINTS, 1)
 
 

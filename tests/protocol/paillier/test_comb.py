@@ -34,7 +34,7 @@ def test_comb_powers_agree_with_pow(data: st.DataObject, shape: CombShape, modul
 @pytest.mark.parametrize("exponent", [-1, 2**12, 2**12 + 1])
 def test_an_exponent_out_of_range_is_rejected(exponent: int) -> None:
     comb = FixedBaseComb(mpz(3), ring(mpz(101)), CombShape(2, 3, 2))
-    with pytest.raises(InvalidParameter, match=r"2\^12"):
+    with pytest.raises(InvalidParameter):
         comb.power(exponent)
 
 

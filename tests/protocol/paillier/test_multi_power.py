@@ -36,5 +36,5 @@ def test_an_empty_product_is_one() -> None:
 
 def test_it_refuses_what_has_no_meaning() -> None:
     for exponents in ([[1, 2]], [[-1]]):
-        with pytest.raises(InvalidParameter, match="none may be negative"):
+        with pytest.raises(InvalidParameter):
             multi_powers([mpz(2)], exponents, ring(mpz(7)))

@@ -84,7 +84,7 @@ def test_keys_convert_to_and_from_phe(private_key: PrivateKey) -> None:
         second.check_owns(theirs.public_key)
     with pytest.raises(WrongKeyError):
         private_key.check_owns(second.public_key)
-    with pytest.raises(DegreeError, match="degree 1 only"):
+    with pytest.raises(DegreeError):
         second.to_phe()
     assert repr(second) == f"<PrivateKey of {second.public_key!r}>"
     assert second.public_key == PublicKey(theirs.public_key.n, form="psephos", degree=2)

@@ -39,5 +39,5 @@ def test_it_is_the_same_by_every_kernel(name: str, terms: list[tuple[int, int]])
 
 def test_it_refuses_what_has_no_meaning() -> None:
     for bases, exponents in (([mpz(2)], []), ([mpz(2)], [mpz(-1)])):
-        with pytest.raises(InvalidParameter, match="none may be negative"):
+        with pytest.raises(InvalidParameter):
             public_power(bases, exponents, ring(mpz(7)))

@@ -14,13 +14,13 @@ def test_secrets_near_the_bound_can_be_shared() -> None:
         assert deal_integer(secret, 10, holders=3, threshold=1) == [6 * secret] * 3
         assert len(integer_polynomial(secret, 10, holders=3, threshold=3)) == 3
     for secret in (10, -10):
-        with pytest.raises(InvalidParameter, match="bound"):
+        with pytest.raises(InvalidParameter):
             integer_polynomial(secret, 10, holders=1, threshold=1)
 
 
 def test_the_threshold_is_at_most_the_number_of_holders() -> None:
     for threshold in (0, 3):
-        with pytest.raises(InvalidParameter, match="threshold"):
+        with pytest.raises(InvalidParameter):
             integer_polynomial(1, 2, holders=2, threshold=threshold)
 
 

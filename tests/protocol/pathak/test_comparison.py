@@ -149,13 +149,13 @@ def test_bad_input_is_refused() -> None:
         conclude(KEY, [1, 2], answers[:1], bits=8)
     for zeros in ([0] * 9, [0, 1, 0] + [1] * 6, [1] * 8, [1] * 10, [0]):
         wrong = Answer(KEY.public_key.encrypt(zeros), 0)
-        with pytest.raises(MessageError, match="two zeros"):
+        with pytest.raises(MessageError):
             conclude(KEY, [1, 2], [answers[0], wrong], bits=8)
     assert SMALL.public_key.largest_comparison == 2
     for bits in (1, 2):
         assert len(ask(SMALL.public_key, [1], bits=bits)[0]) == bits
     for bits in (0, 3):
-        with pytest.raises(InvalidParameter, match="compares integers of 1 to 2 bits"):
+        with pytest.raises(InvalidParameter):
             answer(SMALL.public_key, [1], [(mpz(1),) * bits], bits=bits)
 
 

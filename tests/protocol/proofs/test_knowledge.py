@@ -238,7 +238,7 @@ def test_numbers_out_of_range_are_refused(private_key: PrivateKey) -> None:
         with pytest.raises(ProofError):
             KnowledgeProof.decode(wrong, key)
     foreign = PublicKey(key.n, degree=key.degree)
-    with pytest.raises(ProofError, match="psephos"):
+    with pytest.raises(ProofError):
         KnowledgeProof.decode(data, foreign)
     assert KnowledgeProof.decode(full.encode(foreign), foreign) == full
     statement, c, proof = claim(key)

@@ -149,5 +149,5 @@ def test_the_length_of_a_response_follows_from_the_exponent(holder: Holder, long
 
 
 def test_a_response_of_zero_is_rejected(holder: Holder) -> None:
-    with pytest.raises(ProofError, match="0"):
+    with pytest.raises(ProofError):
         holder.verify(holder.opened, replace(holder.prove(holder.opened), answer=mpz(0)))
