@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -26,15 +25,10 @@ from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import (
     AgreementError,
     CheatingError,
-    InvalidParameter,
-    MessageError,
     PartyVanishedError,
     PsephosError,
     ShareRangeError,
-    UnexpectedMessageError,
-    WeakKeyError,
     WrongPartialDecryptionError,
-    WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -42,7 +36,6 @@ from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.threshold import KeyShare, combine
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
-from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 
 POSTED_KINDS = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
@@ -150,38 +143,7 @@ def test_phe_encrypts_to_it() -> None:
     assert combine(key, parts) == [4711]
 
 
-def test_two_ceremonies_share_nothing() -> None:
-    first, second = play(terms()), play(terms())
-    assert first[0].threshold_key.key != second[0].threshold_key.key
-    assert first[0].threshold_key.ceremony != second[0].threshold_key.ceremony
-
-
 # -- terms
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ((2048, 2, 2, CONTEXT), InvalidParameter),
-        ((2048, 10, 6, CONTEXT), InvalidParameter),
-        ((2048, 4, 3, CONTEXT), InvalidParameter),
-        ((2048, 5, 4, CONTEXT), InvalidParameter),
-        ((2048, 5, 1, CONTEXT), InvalidParameter),
-        ((2047, 3, 2, CONTEXT), InvalidParameter),
-        ((126, 3, 2, CONTEXT), InvalidParameter),
-        ((1024, 3, 2, CONTEXT), WeakKeyError),
-        ((2048, 3, 2, b"short"), InvalidParameter),
-    ],
-)
-def test_impossible_terms(arguments: tuple[int, int, int, bytes], error: type[PsephosError]) -> None:
-    with pytest.raises(error):
-        CeremonyTerms(*arguments, test_key=arguments[0] < 1000)
-
-
-def test_holders_have_numbers() -> None:
-    for number in (0, 4):
-        with pytest.raises(InvalidParameter):
-            CeremonyHolder(terms(), number)
 
 
 # -- holders who lie
@@ -230,30 +192,6 @@ def test_who_vanishes_is_named(kind: Kind) -> None:
     """And nobody has a key, unless all that was missing is a check that everybody else made."""
     with pytest.raises(PartyVanishedError):
         play(terms(), lie(kind, lambda post: ()))
-
-
-@pytest.mark.parametrize("kind", POSTED_KINDS)
-def test_a_message_twice_is_refused(kind: Kind) -> None:
-    with pytest.raises(UnexpectedMessageError):
-        play(terms(), lie(kind, lambda post: (post, post)))
-
-
-@pytest.mark.parametrize("kind", POSTED_KINDS)
-def test_a_message_of_another_length_ceremony_or_batch_is_refused(kind: Kind) -> None:
-    def other(post: Post) -> Sequence[Post]:
-        return (replace(post, data=post.data.replace(terms().digest, terms(256).digest)),)
-
-    def batch(post: Post) -> Sequence[Post]:
-        return (replace(post, data=written(terms(), kind, 77, FIRST, post.data[HEADER_BYTES + 5 :])),)
-
-    for twist, error in (
-        (lambda post: (replace(post, data=post.data + b"\0"),), MessageError),
-        (lambda post: (replace(post, data=post.data[:-1]),), MessageError),
-        (other, WrongRoundError),
-        (batch, WrongRoundError),
-    ):
-        with pytest.raises(error):
-            play(terms(), lie(kind, twist))
 
 
 def verdicts(
@@ -448,13 +386,6 @@ def test_strangers_do_not_complain() -> None:
     }
 
 
-@pytest.mark.parametrize("length", [1, 1 << 17])
-def test_an_early_complaint_of_any_length_ends_the_ceremony(length: int) -> None:
-    """As it does for whoever reads the ceremony: the key of holders who pass it over would be said to be none."""
-    complaint = lambda post: (post, replace(post, data=written(terms(), Kind.COMPLAINT, 0, FIRST, bytes(length))))  # noqa: E731
-    assert len(verdicts(terms(), lie(Kind.SEED_COMMITMENTS, complaint, "holder 1"), MessageError)) == 3
-
-
 @pytest.mark.parametrize("who", ["holder 1", "holder 2", "holder 3"])
 @pytest.mark.parametrize("place", [-32, -64])
 def test_a_key_that_is_none_is_refused_by_all(who: str, place: int) -> None:
@@ -636,14 +567,6 @@ def test_a_batch_without_a_winner_is_opened_at_once(kind: type[Batch], seed: int
     assert Kind.OPENED_SEEDS not in kinds
 
 
-@pytest.mark.parametrize("seed", [16, 211])
-def test_who_comes_after_the_winner_was_not_lost(seed: int) -> None:
-    """With these coins another candidate passed the first test, too, and was tried no further."""
-    driver, kinds = seeded(seed)
-    assert len(driver.run()) == 3
-    assert Kind.OPENED_SEEDS not in kinds
-
-
 def test_a_commitment_is_to_units() -> None:
     """Whoever commits to 0 is named for that, before any share is given on; and who publishes a root that is 0."""
     for end, size in ((HEADER_BYTES + 5 + SIEVED_SHARE, 32), (None, 16)):
@@ -731,37 +654,3 @@ def test_any_changed_byte_gives_a_named_error_or_a_good_key(kind: Kind) -> None:
             continue
         key = shares[0].threshold_key
         assert factored(key.key.n, exponent(shares, (1, 3))).public_key == key.key
-
-
-def test_it_goes_on_after_being_killed(tmp_path: Path) -> None:
-    """States are values: a ceremony killed after any message goes on where it was, and ends with one key."""
-
-    class KilledError(Exception):
-        """The machine went down."""
-
-    agreed = terms()
-    posted = 0
-
-    def kill(phase: str, entry: Entry) -> None:
-        nonlocal posted
-        posted += 1
-        if posted % 5 == 0:
-            raise KilledError
-
-    with Store(tmp_path / "ceremony.db") as store:
-        while True:
-            try:
-                shares = play(agreed, store=store, watch=kill)
-                break
-            except KilledError:
-                continue
-    assert posted > 20
-    key = shares[0].threshold_key
-    assert factored(key.key.n, exponent(shares, (2, 3))).public_key == key.key
-
-
-def test_states_and_roles_show_nothing() -> None:
-    holder = CeremonyHolder(terms(), 1)
-    state = holder.start().state
-    assert repr(holder) == "<CeremonyHolder holder 1>"
-    assert "contributions" not in repr(state)

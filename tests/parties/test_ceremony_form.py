@@ -17,14 +17,13 @@ import gmpy2
 import pytest
 from gmpy2 import mpz
 
-from psephos.parties import ceremony_conduct
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.ceremony.form import FormTest, form_tests, form_weights
 from psephos.protocol.ceremony.search import Batch, form_modulus, is_clean, is_good
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.driver import Driver, replace_roles
-from psephos.protocol.errors import AgreementError, CheatingError, PartyVanishedError, PsephosError
+from psephos.protocol.errors import CheatingError, PartyVanishedError, PsephosError
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.roles import Role
 from tests.tiers import sampled
@@ -242,26 +241,9 @@ def test_every_base_counts_and_one_wrong_root_is_enough() -> None:
         assert not test.accepts(mpz(2), [roots])
 
 
-def test_bases_belong_to_one_modulus_and_one_ceremony() -> None:
-    n = prime(1, 6) * prime(1, 7)
-    other = CeremonyTerms(128, 3, 2, b"another".ljust(32), test_key=True)
-    bases = [test.bases for test in (*form_tests(TERMS, n), *form_tests(TERMS, n + 2), *form_tests(other, n))]
-    values = [base for each in bases for base in each]
-    assert len(set(values)) == len(values)
-    assert len(bases[0]) == 61  # 3^61 > 2^96
-    assert len(bases[1]) == 18  # the least larger prime is 43, and 43^18 > 2^96
-
-
 def test_weights_avoid_common_factors_or_there_are_none() -> None:
     n = prime(1, 6) * prime(1, 7)
     assert form_weights(TERMS, n, [mpz(1), mpz(5), mpz(7)]) == (1, 0, 0)
     assert form_weights(TERMS, n, [mpz(43), mpz(43), mpz(1)]) == (1, 0, 1)
     assert form_weights(TERMS, n, [mpz(43), mpz(1), mpz(43)]) == (1, 1, 0)
     assert form_weights(TERMS, n, [mpz(43), mpz(86), mpz(43 * 5)]) is None
-
-
-def test_without_weights_the_batch_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All holders see that there are none, since they follow from opened numbers."""
-    monkeypatch.setattr(ceremony_conduct, "form_weights", lambda *arguments: None)
-    with pytest.raises(AgreementError):
-        Driver([CeremonyHolder(TERMS, j) for j in (1, 2, 3)]).run()

@@ -13,23 +13,20 @@ from psephos.audit import ScriptedRole
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
-from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.errors import (
     AlreadyOpenedError,
     DuplicateBallotError,
-    ForgedSignatureError,
     PsephosError,
     TooFewBallotsError,
     UnexpectedMessageError,
     UnseenBallotError,
     WrongKeyError,
-    WrongRoundError,
 )
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry, Step
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.protocol.wire import Kind, frame
 
 
 @pytest.fixture(scope="module")
@@ -91,18 +88,6 @@ def unspent(election: Any) -> Unspent:
     return Unspent(election)
 
 
-def test_a_holder_opens_the_product_of_the_observed_ballots(election: Any, ballots: list[Ballot]) -> None:
-    request, product = request_for(election, ballots), election.product(ballots)
-    for holder, share in zip(election.holders(), election.shares, strict=True):
-        runner = HolderRunner(holder)
-        assert runner.observe(*ballots) == []
-        part = PartialDecryption.decode(runner.ask(request), election.round)
-        assert part.holder == holder.number == share.holder
-        assert part.values == share.partially_decrypt(product.vector().ciphertexts)
-        assert part.product_digest == product.digest
-        assert (holder.result(runner.state), holder.listens(runner.state)) == (None, False), "nobody writes to it alone"
-
-
 def test_a_holder_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     """Answers are sealed to the sender of the request, so a party that asks t holders would learn the exact counts."""
     unspent.observe(*ballots)
@@ -156,33 +141,6 @@ def test_too_few_ballots(election: Any, ballots: list[Ballot], unspent: Unspent)
     assert unspent.ask(request_for(election, ballots[:3]))
 
 
-def test_a_repeated_ballot_counts_once(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    assert len(unspent.observe(*[ballots[0]] * 5)) == 4
-    unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]))
-
-
-def test_a_request_for_another_round_is_refused(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    unspent.observe(*ballots)
-    unspent.refuses(WrongRoundError, replace(request_for(election, ballots), round_digest=bytes(32)))
-
-
-def test_forged_ballots_are_not_counted(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    forged = replace(ballots[4], signature=bytes(64))
-    assert [type(error) for error in unspent.observe(forged, ballots[0])] == [ForgedSignatureError]
-    unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]), "1 ballots")
-
-
-def test_a_confirmation_after_the_answer_changes_nothing(election: Any, ballots: list[Ballot]) -> None:
-    """A holder that is slow confirms what has been opened; the answer is sent again afterwards."""
-    request, runner = request_for(election, ballots), HolderRunner(election.holders()[0])
-    runner.observe(*ballots)
-    answer, before = runner.ask(request), runner.state
-    late = frame(Kind.CONFIRMATION, election.round.digest, request.product_digest, bytes([2]))
-    step = runner._say("holder 2", "board", late)
-    assert (step.refused, step.posts, runner.state) == ((), (), before)
-    assert runner.ask(request) == answer
-
-
 def test_a_holder_repeats_its_answer_and_opens_no_other_product(election: Any, ballots: list[Ballot]) -> None:
     runner = HolderRunner(election.holders()[0])
     runner.observe(*ballots)
@@ -205,16 +163,6 @@ def test_another_product_is_refused_after_a_restart(election: Any, ballots: list
     assert restarted(ballots[:4]) == restarted(ballots[:4])
     with pytest.raises(AlreadyOpenedError):
         restarted(ballots)
-
-
-def test_one_ledger_serves_many_rounds(make_election: Any) -> None:
-    ledger = OnceLedger()
-    for _ in range(3):
-        other = make_election(3, 2, 2)
-        cast = [other.ballot(p) for p in range(3)]
-        runner = HolderRunner(KeyHolder(other.shares[0], other.round, openings=ledger))
-        runner.observe(*cast)
-        assert runner.ask(request_for(other, cast))
 
 
 def test_a_share_of_another_key_or_setup_is_refused(election: Any, private_key: Any, other_private_key: Any) -> None:

@@ -89,23 +89,6 @@ def test_the_float64_and_the_mpfr_jump_agree(scale: Fraction) -> None:
     assert decided > 270
 
 
-@pytest.mark.parametrize("scale", [Fraction(7, 2), Fraction(2**54, 3)])
-def test_the_number_of_jumps_is_known_far_beyond_53_bits(scale: Fraction) -> None:
-    exact = gmpy2.context(precision=3000)
-    log_miss = exact.log(exact.minus(exact.expm1(exact.div(-scale.denominator, scale.numerator))))
-    mean = PolyaShares(3, 5, 2, scale)._jumps
-    off = exact.sub(exact.div(mean.numerator, mean.denominator), exact.mul(log_miss, -3))
-    assert abs(exact.div(off, log_miss)) < 2.0**-700
-
-
-@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 64.0])
-def test_the_delta_of_shares_follows_from_their_distance(epsilon: float) -> None:
-    """A sampler's total variation d from its law adds (1 + e^epsilon) d."""
-    for shares in (PolyaShares(4, 5, 3, Fraction(7, 2)), DiscreteGaussianShares(4, 5, 3, Fraction(3000))):
-        assert 0 < shares.distance < 2.0**-156
-        assert shares.delta(epsilon) == pytest.approx((1 + math.exp(epsilon)) * shares.distance, rel=1e-12, abs=0)
-
-
 def test_one_share_is_a_difference_of_negative_binomials() -> None:
     shares = PolyaShares(100, 8, 5, Fraction(3))
     q = math.exp(-1 / 3)

@@ -21,14 +21,10 @@ from psephos.protocol.errors import (
     BudgetExceededError,
     DataError,
     InvalidParameter,
-    RandomnessExhausted,
     UnknownPartyError,
-    WrongKeyError,
     WrongRoundError,
 )
-from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.privacy.accounting import Budget, pure_event
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.key_setup import setup_keys
@@ -149,16 +145,6 @@ def test_a_refused_cast_does_not_use_up_the_vote(ceremony, round_, samples) -> N
     assert cast(party, round_, samples).party == 0
 
 
-def test_another_auxiliary_set_than_the_rounds_is_refused(ceremony, round_, samples) -> None:
-    party = voting(ceremony, 0, [0] * 11)
-    with pytest.raises(WrongRoundError):
-        cast(party, round_, samples + 1e-9)
-    with pytest.raises(DataError):
-        cast(party, round_, samples[0])
-    with pytest.raises(DataError):
-        cast(party, round_, samples[:0])
-
-
 def test_vote_rounds_with_other_samples_or_classes_are_refused(ceremony, round_, samples) -> None:
     """Plans that fit more than votes are refused: longer vectors, several votes a sample, one vote in two samples."""
     party, plan = voting(ceremony, 0, [0] * 11), round_.plan
@@ -184,15 +170,6 @@ def test_vote_rounds_with_other_samples_or_classes_are_refused(ceremony, round_,
     assert cast(voting(ceremony, 0, [0] * 11), room, samples).party == 0, "nor is it another for having more room"
 
 
-def test_auxiliary_data_of_another_width_is_refused(ceremony, round_, samples) -> None:
-    wide = np.hstack([samples, samples])
-    other = vote_round(ceremony.threshold_key, ceremony.roster, wide, CLASSES, test_key=True)
-    X = np.eye(4) * 0.9
-    party = Party(0, ceremony.signing_keys[0], classes=CLASSES).train(X, ["cat", "dog", "dog", "bird"], "tree")
-    with pytest.raises(DataError):
-        cast(party, other, wide)
-
-
 def test_the_error_about_unknown_labels_does_not_quote_them(ceremony) -> None:
     party = Party(0, ceremony.signing_keys[0], classes=CLASSES)
     with pytest.raises(DataError) as caught:
@@ -215,42 +192,9 @@ def test_a_party_must_be_on_the_roster_with_its_key(ceremony, round_, samples) -
         give(voting(ceremony, 0, [0] * 11), round_, "votes", round_.context, [0] * 22)
 
 
-def test_a_ballot_of_another_kind_than_the_rounds_is_refused(ceremony, round_, samples) -> None:
-    party = voting(ceremony, 0, [0] * 11)
-    with pytest.raises(WrongRoundError):
-        give(party, round_, "parameters", round_.context, [0] * 22)
-
-
-def test_an_encryptor_for_another_key_is_refused(ceremony, round_, samples) -> None:
-    other = generate_private_key(512, test_key=True).public_key
-    with pytest.raises(WrongKeyError):
-        cast(voting(ceremony, 0, [0] * 11), round_, samples, encryptor=Encryptor(other))
-
-
-def test_ballots_from_a_pool_are_valid_and_use_it_up(ceremony, round_, samples) -> None:
-    pool = RandomizerPool(Encryptor(round_.key, expected=8))
-    pool.fill(round_.plan.ciphertexts)
-    ballot = cast(voting(ceremony, 0, [0] * 11), round_, samples, randomizers=pool)
-    Ballot.decode(ballot.encode(), round_)
-    assert len(pool) == 0
-
-
 def test_repr_of_a_party_shows_its_number_only(ceremony) -> None:
     party = voting(ceremony, 2, [0] * 11)
     assert repr(party) == "<Party 2>"
-
-
-def test_another_order_of_classes_is_refused(ceremony, round_, samples) -> None:
-    party = Party(0, ceremony.signing_keys[0], classes=CLASSES[::-1], voter=Fixed([0] * 11))
-    with pytest.raises(WrongRoundError):
-        cast(party, round_, samples)
-
-
-def test_an_empty_pool_does_not_cost_the_vote(ceremony, round_, samples) -> None:
-    party = voting(ceremony, 0, [0] * 11)
-    with pytest.raises(RandomnessExhausted):
-        cast(party, round_, samples, randomizers=RandomizerPool(Encryptor(round_.key, expected=8)))
-    assert cast(party, round_, samples).party == 0
 
 
 # -- a party with a budget

@@ -10,9 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import phe
 import pytest
-import scipy.sparse
 
 from psephos.parties.pathak import (
     AwaitingGroupSecret,
@@ -24,7 +22,6 @@ from psephos.parties.pathak import (
     PathakAgreement,
     PathakParty,
 )
-from psephos.parties.training import train_parties
 from psephos.protocol.errors import (
     AgreementError,
     DataError,
@@ -35,7 +32,7 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     WeakKeyError,
 )
-from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
+from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import (
     KEYED_SIZE_BITS,
@@ -49,11 +46,10 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import ROW_SLACK, modulus_bits, weight_bound
 from psephos.protocol.pathak.terms import PathakTerms
-from psephos.protocol.privacy.mechanisms import snap
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, MachineState, Step
 from psephos.protocol.wire import Kind, kind_of
-from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, make_terms
 
 KEYS = PathakKeys(
     *(
@@ -97,15 +93,6 @@ def proposed(agreed: PathakTerms, keys: PathakKeys = KEYS) -> bytes:
 # -- who takes part, and with what
 
 
-def test_party_numbers_follow_the_terms() -> None:
-    for number in (0, 3):
-        assert party(number, group_key=KEYS.group if number == 0 else None).name == f"party {number}"
-    for number in (-1, 4):
-        with pytest.raises(InvalidParameter):
-            party(number)
-    assert repr(party(3)) == "<PathakParty 3 of 4, repaired>"
-
-
 @pytest.mark.parametrize("variant", ["printed", "repaired", "public-bound"])
 def test_party_0_has_the_group_key(variant: str) -> None:
     agreed = terms(variant=variant)
@@ -136,25 +123,6 @@ def test_party_0_has_the_group_key(variant: str) -> None:
 def test_invalid_records_are_refused(rows: Any, labels: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         party(1, rows, labels)
-
-
-def test_accepted_forms_of_records() -> None:
-    """Sparse or dense, in any integers; a row may be as long as the slack says."""
-    parameters = party()._parameters
-    assert party(1, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == parameters
-    assert party(1, X.tolist(), Y.tolist())._parameters == parameters
-    assert party(1, np.array([[1 + ROW_SLACK, 0.0]]), [1])._parameters[0] > 0
-    assert party(1, X[:0], Y[:0])._parameters == (0, 0)
-    assert [party(1, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
-
-
-def test_the_solver_uses_the_agreed_tolerance() -> None:
-    loose, tight = (party(1, X, Y, terms(tolerance=tolerance)) for tolerance in (0.1, 1e-9))
-    for role in (loose, tight):
-        lam = role.terms.strong_convexity
-        (w,) = train_parties(X, Y, [4], classes=2, lam=lam, tolerance=role.terms.tolerance)
-        assert role._parameters == tuple(snap(w, role.terms.pitch))
-    assert loose._parameters != tight._parameters
 
 
 def test_parameters_stay_in_their_slot() -> None:
@@ -236,15 +204,6 @@ def test_noise_for_the_public_bound_is_added_at_the_start() -> None:
     assert Share.decode(post.data, Kind.PUBLISHED_SHARE, agreed).values == tuple(value % modulus for value in total)
     assert isinstance(published.state.state, PartyPublished)
     assert role.result(published.state) == own
-
-
-def test_a_group_key_of_foreign_form_is_accepted() -> None:
-    """Whoever made it: then what is sealed under it is randomised in full."""
-    _, private = phe.generate_paillier_keypair(n_length=384)
-    foreign = PrivateKey(private.p, private.q)
-    assert foreign.public_key.form == "foreign"
-    run = run_protocol([(X, Y)] * 4, terms(), PathakKeys(KEYS.curator, KEYS.comparison, foreign), test_key=True)
-    assert run.shares_equal_reference
 
 
 # -- the comparisons

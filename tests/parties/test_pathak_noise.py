@@ -120,14 +120,6 @@ def test_noise_beyond_its_slot_is_clipped() -> None:
     assert own_noise(agreed, 4, FarOut()) == [-bound, bound] * 2
 
 
-def test_the_bound_covers_every_rung() -> None:
-    from psephos.parties.noise import PolyaShares
-
-    agreed = terms(variant="repaired")
-    for size in agreed.ladder:
-        assert PolyaShares(400, 4, 3, noise_scale(agreed, size)).bound <= noise_bound(agreed)
-
-
 def test_a_grid_coarser_than_the_noise_is_refused() -> None:
     agreed = terms(lam=10.0, epsilon=50.0)
     coarse = PathakTerms(**_with_pitch(agreed, 0))

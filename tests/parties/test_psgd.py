@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import chi2, gamma, kstest, norm
 
 from psephos.parties.gradients import LocalLoss, margin_slope
@@ -25,8 +23,6 @@ from psephos.protocol.errors import (
     InvalidParameter,
     MessageError,
     NormError,
-    PackingError,
-    PsephosError,
     ThresholdError,
     UnexpectedMessageError,
     WrongKeyError,
@@ -117,14 +113,6 @@ def test_gradient_is_the_derivative_of_the_loss(loss: str) -> None:
         assert local.gradient(w) == pytest.approx(numeric, abs=1e-5)
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
-def test_slopes_stay_within_the_lipschitz_constant(margins: list[float]) -> None:
-    for loss in ("logistic", "huber"):
-        slope = margin_slope(loss)(np.array(margins))
-        assert (slope <= 0).all()
-        assert (slope >= -1).all()
-
-
 def test_proposition_3_1() -> None:
     """No replaced record moves the sum by more than 2; some moves it by nearly as much."""
     generator = np.random.default_rng(1)
@@ -158,29 +146,6 @@ def test_invalid_records_of_psgd_are_refused(rows: np.ndarray, labels: np.ndarra
         LocalLoss(rows, labels)
 
 
-def test_records_of_another_number_of_features_are_refused(ceremony: KeySetup) -> None:
-    narrow = LocalLoss(np.array([[0.5]]), np.ones(1))
-    with pytest.raises(DataError):
-        GradientParty(0, ceremony.signing_keys[0], narrow, terms_of(ceremony))
-
-
-def test_limits_of_row_norm_and_number_of_records() -> None:
-    """In double precision, whatever they came in."""
-    local = LocalLoss(np.array([[1 + 2.0**-40]]), [-1])
-    assert (local.dimension, local.X.dtype, local.y.dtype) == (1, np.float64, np.float64)
-    single = LocalLoss((X / 2).astype(np.float32), Y.astype(np.float32))
-    assert (single.dimension, single.X.dtype, single.y.dtype) == (2, np.float64, np.float64)
-
-
-@pytest.mark.parametrize("half_width", [0.0, -0.5, np.inf, np.nan])
-def test_losses_without_lipschitz_bound_are_refused(half_width: float) -> None:
-    for make in (margin_slope, lambda *given, **named: LocalLoss(X, Y, *given, **named)):
-        with pytest.raises(InvalidParameter):
-            make("huber", half_width=half_width)
-        with pytest.raises(InvalidParameter):
-            make("hinge")
-
-
 def test_the_approximate_hinge_has_the_given_width() -> None:
     """Its slope is -1 up to 1 - h, 0 from 1 + h, and straight between; another loss than the logistic one."""
     margins = np.array([0.0, 0.5, 0.75, 1.0, 1.5, 2.0])
@@ -192,12 +157,6 @@ def test_the_approximate_hinge_has_the_given_width() -> None:
 
 
 # -- the shares of noise
-
-
-def test_the_law_none_adds_no_noise() -> None:
-    bare = replace(SERIES, step_law="none", step_scale=0.0, fixed_sigmas=(0.0, 2.0, 3.0))
-    assert fixed_share(bare, 0) == step_share(bare, 1) == [0, 0]
-    assert any(fixed_share(bare, 1) + fixed_share(bare, 2) + step_share(SERIES, 1))
 
 
 def test_fixed_noise_is_drawn_once_and_step_noise_afresh(ceremony: KeySetup) -> None:
@@ -224,12 +183,6 @@ def test_shares_have_their_laws() -> None:
     counts = np.array([step_share(gaussian, 1, noise) for _ in range(3600)]).ravel()
     assert kstest(counts / np.sqrt(5000), "norm").pvalue > FALSE_ALARM
     assert abs(counts.var() / 5000 - 1) < 0.15
-
-
-def test_halving_doubles_the_noise_at_every_step() -> None:
-    series = replace(SERIES, step_law="spherical-laplace-halving")
-    assert [series.scale_at(t) for t in (1, 2, 3)] == [3.0, 6.0, 12.0]
-    assert series.step_bound(3) > 3.9 * series.step_bound(1)
 
 
 @pytest.mark.parametrize(("law", "scale"), [("spherical-laplace", 1.5), ("discrete-gaussian", 1e8)])
@@ -326,20 +279,6 @@ def test_the_next_step_is_answered_and_no_other(ceremony: KeySetup) -> None:
     assert party.result(both.state).answered == 1
 
 
-def test_past_steps_are_not_answered(ceremony: KeySetup) -> None:
-    """A party that was away hears of several steps at once, and answers the one that is open."""
-    party, terms = party_of(ceremony), terms_of(ceremony)
-    heard, point = entries_of(announced(terms, 1)), ORIGIN
-    for step, sums in ((1, (3, 4)), (2, (5, 6))):
-        point = after_step(terms, point, sums, step)
-        heard += [*published(terms, step, sums, 1, 2), *entries_of(announced(terms, step + 1, point))]
-    after = hears(party, party.start().state, heard)
-    (post,) = after.posts
-    third = Announcement.decode(heard[-1].data, terms)
-    assert BallotProduct(terms.round(third)).add_all([post.data])[1] == []
-    assert party.result(after.state).answered == 3
-
-
 def test_the_stopping_rule_ends_every_party(ceremony: KeySetup) -> None:
     terms = replace(terms_of(ceremony), descent=replace(DESCENT, stopping=StoppingRule(0.7, 1)))
     progress = DescentState.start(terms)
@@ -424,100 +363,7 @@ def test_gradients_above_the_bound_are_refused_or_clipped(ceremony: KeySetup) ->
     assert inside.vector(inside._start().state, announced(inside.terms, 1))[1] is False
 
 
-def test_repr_shows_no_secret(ceremony: KeySetup) -> None:
-    party = party_of(ceremony)
-    after = hears(party, party.start().state, entries_of(announced(party.terms, 1)))
-    assert repr(party) == "<GradientParty party 0>"
-    assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
-    text = repr(party.result(after.state))
-    assert text.startswith("GradientPartyState(progress=DescentState(steps=0, announcement=Announcement(step=1)")
-    assert "eta" not in text
-    assert "vector" not in text
-
-
 # -- messages
-
-
-def test_announcement_round_trip(ceremony: KeySetup) -> None:
-    terms = terms_of(ceremony)
-    announcement = Announcement.create(terms, 3, (0.1, -1e300))
-    assert Announcement.decode(announcement.encode(), terms) == announcement
-    assert terms.round(announcement).digest != terms.round(replace(announcement, point=(0.1, 0.0))).digest
-
-
-@given(place=st.integers(0, 76), change=st.integers(1, 255))
-def test_changed_announcements_are_another_round_or_refused(ceremony: KeySetup, place: int, change: int) -> None:
-    terms = terms_of(ceremony)
-    honest = Announcement(terms.digest, 2, bytes(16), (1.0, 2.0))
-    data = bytearray(honest.encode())
-    data[place] ^= change
-    try:
-        changed = Announcement.decode(bytes(data), terms)
-    except PsephosError:
-        return
-    assert changed.encode() == bytes(data)
-    assert terms.round(changed).digest != terms.round(honest).digest
-
-
-@pytest.mark.parametrize("point", [(1.0,), (1.0, float("nan")), (float("inf"), 0.0)])
-def test_invalid_points_are_refused(ceremony: KeySetup, point: tuple[float, ...]) -> None:
-    with pytest.raises(MessageError):
-        Announcement.create(terms_of(ceremony), 1, point)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"steps": 0},
-        {"bound": 0.0},
-        {"bound": float("inf")},
-        {"fraction_bits": 60},
-        {"fixed_sigmas": (1.0,)},
-        {"fixed_sigmas": (1.0, -1.0, 1.0)},
-        {"step_law": "gamma"},
-        {"step_law": "none"},
-        {"step_scale": 0.0},
-        {"dimension": 0},
-        {"nonce": b""},
-        {"steps": 1.5},
-        {"minimum_ballots": None},
-        {"bound": "5"},
-        {"parties": 0, "fixed_sigmas": ()},
-    ],
-)
-def test_invalid_series_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(InvalidParameter):
-        replace(SERIES, **change)
-
-
-def test_equal_series_have_equal_digests() -> None:
-    """Whatever kind of number somebody wrote them with."""
-    other = replace(
-        SERIES, steps=np.int64(4), bound=5, fixed_sigmas=[2, np.float32(2.0), 3], step_scale=np.float64(1.5)
-    )
-    assert other == SERIES
-    assert other.digest == SERIES.digest
-
-
-def test_every_field_of_a_series_is_in_its_digest() -> None:
-    changes: list[dict[str, object]] = [
-        {"parties": 2, "fixed_sigmas": (2.0, 2.0)},
-        {"steps": 5},
-        {"dimension": 3},
-        {"bound": 5.1},
-        {"fraction_bits": 11},
-        {"fixed_sigmas": (2.0, 2.0, 2.0)},
-        {"step_law": "spherical-laplace-halving"},
-        {"step_scale": 1.6},
-        {"minimum_ballots": 2},
-        {"nonce": bytes(15) + b"x"},
-    ]
-    assert len({SERIES.digest, *(replace(SERIES, **change).digest for change in changes)}) == len(changes) + 1
-
-
-def test_noise_too_wide_for_the_key_is_refused(ceremony: KeySetup) -> None:
-    with pytest.raises(PackingError):
-        replace(SERIES, step_scale=1e150).plan(ceremony.threshold_key.key, 1)
 
 
 # -- holders

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 from scipy.special import lambertw, logsumexp
-from sklearn.linear_model import LogisticRegression
 
 from psephos.parties import training
 from psephos.parties.training import train_parties, train_whitened, votes, votes_in_blocks
@@ -83,16 +82,6 @@ def test_agrees_with_scipy(sizes: list[int], d: int, classes: int, lam: float) -
         start += size
 
 
-def test_agrees_with_scikit_learn() -> None:
-    X, y, sizes = population([40], 5, 3)
-    lam = 1e-2
-    oracle = LogisticRegression(C=1 / (lam * 40), fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y)
-    assert set(y) == {0, 1, 2}
-    assert np.allclose(train_parties(X, y, sizes, classes=3, lam=lam)[0], oracle.coef_, atol=1e-6)
-    binary = LogisticRegression(C=1 / (lam * 40), fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y > 0)
-    assert np.allclose(train_parties(X, (y > 0).astype(int), sizes, classes=2, lam=lam)[0], binary.coef_[0], atol=1e-6)
-
-
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=12),
     d=st.integers(1, 9),
@@ -108,15 +97,6 @@ def test_gradient_vanishes(sizes: list[int], d: int, classes: int, lam: float, s
     if classes > 2:
         # Stationarity: the rows of W sum to 0, up to the gradient left over.
         assert np.abs(W.sum(axis=1)).max() <= 1e-7 / lam
-
-
-def test_gradient_norms_see_a_wrong_minimiser() -> None:
-    X, y, sizes = population([5, 5], 4, 3)
-    W = train_parties(X, y, sizes, classes=3, lam=0.1)
-    W[1, 0, 0] += 1e-3
-    first, second = gradient_norms(W, X, y, sizes, classes=3, lam=0.1)
-    assert first <= 1e-8
-    assert second > 1e-5
 
 
 @pytest.mark.parametrize("classes", [2, 6])
@@ -138,17 +118,6 @@ def test_longest_possible_minimiser_meets_its_bound() -> None:
         assert w <= np.sqrt(lambertw(1 / np.e).real / lam)
 
 
-def test_parties_do_not_depend_on_each_other() -> None:
-    sizes = [3, 17, 4, 4, 9, 1, 3, 3]
-    X, y, _ = population(sizes, 6, 3)
-    together = train_parties(X, y, sizes, classes=3, lam=1e-3)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    for j, size in enumerate(sizes):
-        rows = slice(starts[j], starts[j + 1])
-        alone = train_parties(X[rows], y[rows], [size], classes=3, lam=1e-3)
-        assert np.allclose(together[j], alone[0], atol=2e-8 / 1e-3)
-
-
 def test_conjugate_gradients_find_the_same_minimiser() -> None:
     """Columns of zeros change no minimiser, but beyond 1500 unknowns no system is factorised, and a batch is full with
     one party.
@@ -160,24 +129,6 @@ def test_conjugate_gradients_find_the_same_minimiser() -> None:
     assert gradient_norms(inexact, wide, y, sizes, classes=4, lam=1e-4).max() <= 1e-10
     assert not np.array_equal(direct, inexact[:, :, :8])
     assert np.allclose(direct, inexact[:, :, :8], atol=2e-10 / 1e-4)
-
-
-@pytest.mark.parametrize(
-    ("features", "unused"), [(375, "_conjugate_step"), (376, "_direct_step")], ids=["1500 unknowns", "1504"]
-)
-def test_systems_of_more_than_1500_unknowns_are_not_factorised(
-    features: int, unused: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Four classes of as many samples as features: the memory of a system grows with the square of its unknowns."""
-    X, y, sizes = population([380], 8, 4)
-    wide = np.pad(X, ((0, 0), (0, features - 8)))
-
-    def fail(*arguments: object) -> Floats:
-        raise AssertionError(f"{unused} was called")
-
-    monkeypatch.setattr(training, unused, fail)
-    W = train_parties(wide, y, sizes, classes=4, lam=1e-1)
-    assert gradient_norms(W, wide, y, sizes, classes=4, lam=1e-1).max() <= 1e-8
 
 
 def test_norms_of_single_precision_rows_are_computed_in_double_precision() -> None:
@@ -196,23 +147,6 @@ def test_norms_of_single_precision_rows_are_computed_in_double_precision() -> No
                 train_parties(rows, y, sizes, classes=2, lam=1.0)
         else:
             train_parties(rows, y, sizes, classes=2, lam=1.0)
-
-
-def test_repeated_and_zero_rows() -> None:
-    X = np.zeros((12, 20))
-    X[:6, 3] = 1.0
-    y = np.array([0, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1])
-    W = train_parties(X, y, [6, 6], classes=2, lam=1e-4)
-    assert gradient_norms(W, X, y, [6, 6], classes=2, lam=1e-4).max() <= 1e-8
-    assert not W[1].any()
-
-
-def test_single_precision_samples_are_trained_in_double() -> None:
-    X, y, sizes = population([5, 5], 4, 2)
-    X = X.astype(np.float32)
-    W = train_parties(X, y, sizes, classes=2, lam=1e-3)
-    assert W.dtype == np.float64
-    assert gradient_norms(W, X.astype(np.float64), y, sizes, classes=2, lam=1e-3).max() <= 1e-8
 
 
 # -- one step of Newton's method on a batch, against each party by itself
@@ -266,46 +200,6 @@ def test_steps_are_halved_by_armijos_rule(classes: int) -> None:
         expected = next(0.5**k for k in range(60) if falls(0.5**k))
         assert lengths[at] == expected
     assert lengths[0] == 1 > lengths[1] > lengths[2]
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_both_solvers_solve_the_newton_system(classes: int) -> None:
-    """One exactly, one up to the forcing term; the Hessian is that of the objective, by differences of its gradient."""
-    X, targets, weights = batch(classes)
-    lam, columns = 0.05, targets.shape[2]
-    V = np.random.default_rng(6).normal(size=(3, columns, 3))
-
-    def gradient_at(V: Floats) -> Floats:
-        return training._gradient(X, targets, weights, lam, V, X @ V.transpose(0, 2, 1))
-
-    P, gradient = training._probabilities(X @ V.transpose(0, 2, 1)), gradient_at(V)
-    assert np.allclose(P.sum(axis=2), 1) or columns == 1
-    for find, exact in ((training._direct_step, True), (training._conjugate_step, False)):
-        step = find(X, P, weights, lam, gradient)
-        curved = (gradient_at(V + 1e-5 * step) - gradient_at(V - 1e-5 * step)) / 2e-5
-        for at in range(3):
-            left, size = (float((each[at] ** 2).sum()) for each in (curved + gradient, gradient))
-            assert left <= (1e-14 if exact else 1.01 * size * min(1e-4, np.sqrt(size)))
-
-
-@given(
-    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=40),
-    features=st.sampled_from([1, 8, 600]),
-    columns=st.sampled_from([1, 3, 40]),
-)
-def test_every_party_is_in_one_batch(sizes: list[int], features: int, columns: int) -> None:
-    """Parties of one size together, nothing padded; no arrays larger than a batch's, but for one party."""
-    counts, seen, previous = np.array(sizes), list[int](), 0
-    for members in training._batches(counts, features, columns):
-        size = sizes[members[0]]
-        assert {sizes[j] for j in members} == {size}
-        entries = max(size * features, size * columns**2, min(columns * min(size, features), 1500) ** 2)
-        assert len(members) == 1 or len(members) * entries <= 1 << 22
-        again = size in {sizes[j] for j in seen}
-        assert not again or previous == max(1, (1 << 22) // entries), "the batches before are full"
-        previous = len(members)
-        seen += members.tolist()
-    assert sorted(seen) == list(range(len(sizes)))
 
 
 @given(
@@ -363,47 +257,6 @@ def test_votes(classes: int) -> None:
     assert np.array_equal(np.concatenate([block for _, block in blocks]), expected)
     assert [block.shape for _, block in votes_in_blocks(W, X, max_bytes=1)] == [(1, 11)] * 7
     assert votes(W, X[:0]).shape == (7, 0)
-
-
-def test_ties_go_to_the_lower_class() -> None:
-    assert votes(np.zeros((1, 2)), np.ones((3, 2))).tolist() == [[0, 0, 0]]
-    assert votes(np.array([[[0.0], [1.0], [1.0]]]), np.ones((1, 1))).tolist() == [[1]]
-
-
-def test_votes_on_misshapen_input_are_refused() -> None:
-    with pytest.raises(DataError):
-        votes(np.ones((2, 3)), np.ones((4, 2)))
-    with pytest.raises(DataError):
-        votes(np.ones(3), np.ones((4, 3)))
-    with pytest.raises(InvalidParameter):
-        votes(np.ones((1, 257, 2)), np.ones((4, 2)))
-    assert votes(np.arange(512.0).reshape(1, 256, 2), np.ones((1, 2))).tolist() == [[255]]
-    with pytest.raises(DataError):
-        votes(np.ones((1, 2)), np.ones(2))
-    with pytest.raises(DataError):
-        votes(np.ones((1, 1, 1, 2)), np.ones((1, 2)))
-    with pytest.raises(DataError):
-        votes(np.ones((1, 3, 1)), np.ones((4, 2)))
-
-
-def test_limits_of_norms_and_tolerances() -> None:
-    """The squared norm of a row may exceed 1 by 1e-9, the rounding of whoever scaled it; a gradient norm be 1e-12."""
-    fine = {"classes": 2, "lam": 0.1}
-    for square, accepted in ((1 + 0.9e-9, True), (1 + 1.1e-9, False)):
-        rows = np.array([[np.sqrt(square)], [0.5]])
-        if accepted:
-            assert train_parties(rows, np.array([0, 1]), [1, 1], **fine).shape == (2, 1)  # type: ignore[arg-type]
-        else:
-            with pytest.raises(NormError):
-                train_parties(rows, np.array([0, 1]), [1, 1], **fine)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter):
-        train_parties(np.eye(2) / 2, np.array([0, 1]), [2], tolerance=0.99e-12, **fine)  # type: ignore[arg-type]
-    with pytest.raises(DataError):
-        train_parties(np.ones((2, 0)), np.array([0, 1]), [2], **fine)  # type: ignore[arg-type]
-    with pytest.raises(DataError):
-        train_parties(np.eye(2) / 2, np.array([[0], [1]]), [2], **fine)  # type: ignore[arg-type]
-    with pytest.raises(DataError):
-        train_parties(np.eye(2) / 2, np.array([0, 1]), [[2]], **fine)  # type: ignore[arg-type,list-item]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -468,14 +321,6 @@ def test_the_error_does_not_quote_the_longest_row() -> None:
     with pytest.raises(NormError) as caught:
         train_parties(rows, np.array([0, 1]), [2], classes=2, lam=0.1)
     assert "1.23" not in str(caught.value)
-
-
-def test_a_hessian_that_cannot_be_factorised_falls_back_to_conjugate_gradients() -> None:
-    X, y, sizes = population([27], 16, 2)
-    X[:, 3:] *= 1e-12
-    X[:, 1] = X[:, 0] / 2
-    weights = train_parties(X, y, sizes, classes=2, lam=1e-200, tolerance=1e-12)
-    assert gradient_norms(weights, X, y, sizes, classes=2, lam=1e-200).max() <= 1e-12
 
 
 def test_failure_to_converge_raises() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,11 +19,9 @@ from scipy.stats import chisquare
 
 from psephos.protocol.ceremony import search
 from psephos.protocol.ceremony.exponent import committed, committed_share, share_bound
-from psephos.protocol.ceremony.messages import pack_residues, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.replicated import home, product_share, stream, zero_share
 from psephos.protocol.ceremony.search import Batch, choose, exponent_share_bits, flat_primes, is_good
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.errors import ShareRangeError
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
 from psephos.protocol.randomness import SimulationRandomness
@@ -141,22 +138,6 @@ def test_the_biprimality_test_agrees_with_gmpy2(batch: OpenedBatch) -> None:
         assert search.passes(batch.terms, place, n, values) == prime
 
 
-def test_bases_follow_from_the_terms_and_the_modulus() -> None:
-    """Every holder computes the same ones: hashes that are 128 bits longer than n, those of Jacobi symbol 1."""
-    agreed, n = terms(128, 3), mpz(2**127 + 29)
-    found, tried = [], 0
-    while len(found) < 5:
-        text = b"psephos biprimality\0" + agreed.digest + n.to_bytes(17, "big") + tried.to_bytes(8, "big")
-        base = int.from_bytes(hashlib.shake_256(text).digest((128 + 128) // 8), "big") % n
-        found += [base] * (gmpy2.jacobi(base, n) == 1)
-        tried += 1
-    assert tried > 5
-    assert search.bases(agreed, n, 5) == found
-    assert search.bases(agreed, n, 2) == found[:2]
-    other = CeremonyTerms(128, 3, 2, bytes(31) + b"1", test_key=True)
-    assert set(search.bases(other, n, 5)).isdisjoint(found)
-
-
 def test_good_form_rejects_small_factors_of_phi_and_large_common_factors() -> None:
     """phi has no odd prime below 2^16, and no large prime in common with n - 1."""
     agreed = terms(256, 3)
@@ -176,17 +157,6 @@ def _large_common(phi: mpz, other: mpz) -> bool:
     while (small := gmpy2.gcd(common, 2 * odd_primorial(2**16))) != 1:
         common //= small
     return bool(common != 1)
-
-
-def test_is_good_accepts_two_primes_of_the_form_only() -> None:
-    agreed = terms(128, 3)
-    small = odd_primorial(256)
-    candidates = (mpz(x) for x in range(2**63 + 3, 2**63 + 2**20, 12))
-    p, q = [x for x in candidates if gmpy2.is_prime(x) and gmpy2.gcd(x >> 1, small) == 1][:2]
-    assert p % 12 == q % 12 == 11
-    assert is_good(agreed, p, q)
-    for other in (p, q + 12 * (q % 7 + 1), mpz(15)):
-        assert not is_good(agreed, p, other)
 
 
 def prime(agreed: CeremonyTerms, factor: int = 1, start: int = 6) -> mpz:
@@ -403,44 +373,7 @@ def test_residues_are_uniform(prime: int) -> None:
     assert chisquare([counts[r] for r in range(prime)]).pvalue > FALSE_ALARM
 
 
-def test_every_residue_is_given_by_the_same_number_of_words() -> None:
-    """By enumeration; as few words as possible are redrawn."""
-    primes, biased = search._words(terms(512, 3))
-    assert len(primes) == len(flat_primes(terms(512, 3)))
-    for prime, least in {(int(p), int(b)) for p, b in zip(primes, biased, strict=True)}:
-        scaled = np.arange(2**16) * prime
-        residues = scaled[(scaled & 0xFFFF) >= least] >> 16
-        assert set(np.bincount(residues, minlength=prime)) == {2**16 // prime}
-
-
-def test_different_seeds_and_labels_give_different_streams() -> None:
-    seed = bytes(32)
-    assert stream(seed, "a", 64)[:32] == stream(seed, "a", 32)
-    assert len({stream(seed, "a", 32), stream(seed, "b", 32), stream(bytes(31) + b"\1", "a", 32)}) == 3
-
-
-def test_packed_residues_round_trip(batch: OpenedBatch) -> None:
-    data = pack_residues(batch.terms, batch.products)
-    assert len(data) == packed_bytes(batch.terms)
-    assert np.array_equal(unpack_residues(batch.terms, data, "holder 1"), batch.products)
-    with pytest.raises(ShareRangeError):
-        unpack_residues(batch.terms, b"\xff" * len(data), "holder 1")
-
-
 # -- terms
-
-
-@pytest.mark.parametrize("bits", [128, 256, 512, 1024, 2048, 3072, 4096])
-@pytest.mark.parametrize("holders", range(3, 10))
-def test_numbers_have_the_agreed_length(bits: int, holders: int) -> None:
-    agreed = CeremonyTerms(bits, holders, (holders + 1) // 2, bytes(32), test_key=bits < 2048)
-    largest = agreed.offset + len(agreed.subsets) * (agreed.step << agreed.top_bits)
-    assert agreed.offset**2 >> (bits - 1) == 1
-    assert largest <= 1 << (bits // 2)
-    assert agreed.top_bits >= 8
-    assert agreed.offset % 12 == 11
-    assert all(agreed.offset % prime == 0 for prime in agreed.primes)
-    assert (agreed.step // 4) << agreed.rest_bits > 1 << bits
 
 
 def test_the_digest_covers_all_terms_of_a_ceremony() -> None:
@@ -452,15 +385,3 @@ def test_the_digest_covers_all_terms_of_a_ceremony() -> None:
         lambda: CeremonyTerms(256, 5, 3, bytes(31) + b"\1", test_key=True),
     ]
     assert len({make().digest for make in changes}) == len(changes)
-
-
-@pytest.mark.slow
-def test_the_estimated_success_rate_of_a_candidate() -> None:
-    """Within a factor 1.5 of the frequency, at a key size for which it can be measured; the seeds are fixed."""
-    agreed = terms(128, 3)
-    good = total = number = 0
-    while total < 6_000:
-        batch, number = opened_batch(agreed, number), number + 1
-        good += sum(is_good(agreed, p, q) for p, q in zip(batch.p, batch.q, strict=True))
-        total += len(batch.moduli)
-    assert 1 / 1.5 < good / total / agreed.success < 1.5

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gmpy2 import mpz
 from scipy import stats
 
 from psephos.curator.statistic import plan_statistic
@@ -27,12 +26,10 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     AlreadyOpenedError,
     CiphertextError,
-    DuplicateBallotError,
     InvalidParameter,
     LateBallotError,
     MessageError,
     MissingNoiseError,
-    PackingError,
     ProofError,
     ThresholdError,
     UnconfirmedError,
@@ -254,14 +251,6 @@ def test_wrong_noise_is_refused_by_name(
         BallotProduct(round_).add_noise(sender, change(data))
 
 
-def test_noise_that_shares_a_factor_with_n_is_refused_without_a_proof(keys: KeySetup) -> None:
-    round_ = noisy_round(keys, "none")
-    noise = NoiseBallot.decode(noise_message(keys, round_, 1), round_)
-    wrong = replace(noise, ciphertexts=(mpz(round_.key.n), *noise.ciphertexts[1:]))
-    with pytest.raises(CiphertextError):
-        BallotProduct(round_).add_noise("holder 1", wrong.encode(round_))
-
-
 def test_noise_of_another_holder_or_round_is_no_ones_own(keys: KeySetup) -> None:
     """The proof is bound to the holder: copied ciphertexts are refused."""
     round_ = noisy_round(keys)
@@ -277,16 +266,6 @@ def test_noise_of_another_holder_or_round_is_no_ones_own(keys: KeySetup) -> None
     plain = replace(round_, holder_noise=False, confirmations=0)
     with pytest.raises(MessageError):
         BallotProduct(plain).add_noise("holder 1", replace(copied, round_digest=plain.digest).encode(plain))
-
-
-def test_a_holder_adds_noise_once(keys: KeySetup) -> None:
-    round_ = noisy_round(keys)
-    first, second = (noise_message(keys, round_, 1) for _ in range(2))
-    product = BallotProduct(round_).add_noise("holder 1", first)
-    with pytest.raises(DuplicateBallotError):
-        product.add_noise("holder 1", second)
-    with pytest.raises(DuplicateBallotError):
-        product.merge(BallotProduct(round_).add_noise("holder 1", second))
 
 
 def test_a_holder_draws_other_noise_for_another_round(keys: KeySetup) -> None:
@@ -371,33 +350,6 @@ def test_terms_under_which_the_noise_protects_nobody_are_refused(keys: KeySetup,
         replace(noisy_round(keys), **changes)
 
 
-def test_a_round_needs_two_holders_and_room_for_their_noise(keys: KeySetup) -> None:
-    narrow = PackingPlan.for_key(keys.threshold_key.key, length=LENGTH, addends=PARTIES, minimum=-50, maximum=50)
-    with pytest.raises(InvalidParameter):
-        replace(noisy_round(keys), plan=narrow)
-    one = setup_keys(PARTIES, holders=1, threshold=1, key_bits=512, test_key=True)
-    plan = PackingPlan.for_key(one.threshold_key.key, length=LENGTH, addends=PARTIES + 1, minimum=-50, maximum=50)
-    with pytest.raises(InvalidParameter):
-        replace(noisy_round(keys), threshold_key=one.threshold_key, plan=plan, confirmations=1)
-
-
-def test_all_terms_of_the_noise_are_in_the_digest(keys: KeySetup) -> None:
-    round_ = noisy_round(keys, "valid")
-    others = [replace(round_, noise_square_bound=NOISE_NORM**2 + 1), replace(round_, square_bound=NORM**2 + 1)]
-    others.append(replace(round_, holder_noise=False, noise_square_bound=0))
-    assert len({round_.digest, *(other.digest for other in others)}) == 4
-
-
-def test_a_holder_must_be_given_noise_exactly_where_it_adds_some(keys: KeySetup) -> None:
-    round_ = noisy_round(keys)
-    with pytest.raises(InvalidParameter):
-        KeyHolder(keys.shares[0], round_)
-    with pytest.raises(InvalidParameter):
-        KeyHolder(keys.shares[0], replace(round_, holder_noise=False), noise=lambda: NOISE[1])
-    with pytest.raises(PackingError):
-        KeyHolder(keys.shares[0], round_, noise=lambda: [51, 0, 0, 0, 0]).start()
-
-
 def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -> None:
     """The slots have room for the noise, but a ballot proves the bound of a statistic, and a holder that of noise."""
     round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
@@ -439,20 +391,6 @@ def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
         BallotProduct(round_).add_noise("holder 1", data)
 
 
-def test_products_and_requests_name_the_holders_whose_noise_is_in(keys: KeySetup) -> None:
-    round_ = noisy_round(keys)
-    product, _ = BallotProduct(round_).add_all([data for _, data in ballots(keys, round_, [0, 2])])
-    product = product.add_noise("holder 3", noise_message(keys, round_, 3))
-    assert (product.parties, len(product), product.addends, product.missing_noise) == ((0, 2), 2, 3, (1, 2))
-    assert BallotProduct.decode(product.encode(), round_) == product
-    request = TallyRequest(round_.digest, product.members, product.digest)
-    assert TallyRequest.decode(request.encode(round_), round_) == request
-    assert round_.sender(product.members.bit_length() - 1) == "holder 3"
-    plain = replace(round_, holder_noise=False, confirmations=0)
-    with pytest.raises(MessageError):
-        TallyRequest.decode(replace(request, round_digest=plain.digest).encode(round_), plain)
-
-
 # -- how much noise
 
 
@@ -468,28 +406,6 @@ def test_shares_are_sized_for_the_holders_that_do_not_collude(holders: int, coll
     assert isinstance(laplace, PolyaShares)
     for shares in (gaussian, laplace):
         assert (shares.parties, shares.contributors) == (holders, honest)
-
-
-@pytest.mark.parametrize(("holders", "colluders"), [(1, 0), (3, 3), (3, -1), (2, 2)])
-def test_noise_that_would_be_nobodys_is_refused(holders: int, colluders: int) -> None:
-    with pytest.raises(InvalidParameter):
-        holder_shares_of(plan_of(DiscreteGaussian(2, Fraction(9000))), holders, colluders=colluders)
-
-
-def test_the_terms_of_a_round_follow_from_the_holders_shares(keys: KeySetup) -> None:
-    plan = plan_statistic(
-        np.eye(6)[:, :3], 5, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
-    )
-    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=HOLDERS)
-    shares = spec.holder_shares
-    assert shares is not None
-    assert (shares.parties, shares.contributors) == (HOLDERS, HOLDERS - THRESHOLD + 1)
-    round_ = spec.terms(keys.threshold_key, Participants(keys.roster, 3, True, "valid"))
-    assert (round_.holder_noise, round_.confirmations, round_.plan.addends) == (True, 3, PARTIES + HOLDERS)
-    assert (round_.square_bound, round_.noise_square_bound) == (plan.grid.maximum**2, shares.norm_bound**2)
-    assert round_.plan.minimum <= -shares.bound < shares.bound <= round_.plan.maximum
-    seeded = replace(spec, simulation_seed=4)
-    assert seeded.noise_of(1) == seeded.noise_of(1) != seeded.noise_of(2)
 
 
 @pytest.mark.statistical

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 from psephos.protocol.encrypted_sum.messages import Ballot, Confirmation
 from psephos.protocol.encrypted_sum.product import BallotProduct, RejectedBallot, VoteClosed
 from psephos.protocol.errors import (
-    BallotError,
     CiphertextError,
     DuplicateBallotError,
     ForgedSignatureError,
@@ -114,15 +112,6 @@ def test_one_invalid_ballot_does_not_affect_the_others(
     assert opened(election, product) == election.sums(range(4))
 
 
-@pytest.mark.parametrize("kind", INVALID)
-def test_an_invalid_ballot_does_not_change_the_product(election: Any, honest: list[Ballot], kind: str) -> None:
-    error, make = INVALID[kind]
-    product, _ = take(election, honest[:1])
-    after, rejections = add(product, [make(election, honest[0])])
-    assert [type(rejection.error) for rejection in rejections] == [error]
-    assert after == product
-
-
 def test_all_invalid_ballots_in_one_batch(election: Any, honest: list[Ballot]) -> None:
     batch: list[Ballot | bytes] = [honest[0]]
     for _, make in INVALID.values():
@@ -136,23 +125,6 @@ def test_all_invalid_ballots_in_one_batch(election: Any, honest: list[Ballot]) -
         assert type(rejection.error) is expected[rejection.place], rejection
     assert product.parties == (0, 1, 2, 3)
     assert opened(election, product) == election.sums(range(4))
-
-
-def test_who_is_counted_does_not_depend_on_batches(election: Any, honest: list[Ballot]) -> None:
-    """A party posts an invalid ballot, then a valid one; every observer counts the second, whatever its batches."""
-    invalid = with_ciphertext(election, 4, election.key.n)
-    valid, late = election.ballot(4), election.ballot(4)
-    board: list[Ballot | bytes] = [honest[0], invalid, honest[1], invalid.encode(), valid, late, honest[2]]
-    seen = []
-    for size in range(1, len(board) + 1):
-        product = BallotProduct(election.round)
-        rejected: list[int] = []
-        for at in range(0, len(board), size):
-            product, refused = add(product, board[at : at + size])
-            rejected += [at + r.place for r in refused]
-        seen.append((product.digest, product.parties, sorted(rejected)))
-    assert seen == [seen[0]] * len(board)
-    assert seen[0][1:] == ((0, 1, 2, 4), [1, 3, 5])
 
 
 def test_the_signed_payload_is_counted(election: Any, honest: list[Ballot]) -> None:
@@ -187,13 +159,6 @@ def test_overlapping_products_are_not_merged(election: Any, honest: list[Ballot]
             one.merge(other)
     with pytest.raises(WrongRoundError):
         left.merge(BallotProduct(replace(election.round, nonce=bytes(16))))
-
-
-def test_a_product_is_sent_between_processes(election: Any, honest: list[Ballot]) -> None:
-    product, _ = take(election, honest)
-    again = pickle.loads(pickle.dumps(product))  # noqa: S301
-    assert again == product == BallotProduct.decode(product.encode(), election.round)
-    assert isinstance(add(again, honest[:1])[1][0].error, DuplicateBallotError)
 
 
 def test_decoding_a_stored_product_checks_its_round(election: Any, honest: list[Ballot]) -> None:
@@ -232,9 +197,3 @@ def test_too_few_ballots_are_not_a_vector(election: Any, honest: list[Ballot]) -
             product.vector()
         product, _ = add(product, [honest[count]])
     assert product.vector().addends == 3
-
-
-def test_errors_belong_to_the_documented_classes() -> None:
-    for error in (WrongRoundError, UnknownPartyError, ForgedSignatureError, DuplicateBallotError):
-        assert issubclass(error, BallotError)
-    assert all(issubclass(error, PsephosError) for error, _ in INVALID.values())

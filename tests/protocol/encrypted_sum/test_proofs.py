@@ -230,13 +230,6 @@ def test_an_invalid_proof_names_its_party(election: Any, proofs: Proofs) -> None
                 check_proofs(round_, [(one[0], one[1], proof)])
 
 
-def test_rounds_differ_by_their_proofs(election: Any) -> None:
-    digests = {replace(round_of(election, "none"), nonce=bytes(16), proofs=proofs).digest for proofs in PROOFS}
-    assert len(digests) == len(PROOFS)
-    with pytest.raises(InvalidParameter):
-        replace(election.round, proofs="some")
-
-
 class AddingHolder(Role):
     """Holder 1, which adds two votes to the sum that it helps to open, without help from another holder."""
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_TOTAL_BITS, ERROR_WEIGHTS, ErrorGrid, ErrorSums
 from psephos.protocol.grids.evaluation import SHARE_BITS, ShareGrid
 from psephos.protocol.grids.record import NumericLabel
@@ -56,13 +56,6 @@ def test_an_added_row_reaches_the_sensitivity_and_a_search_finds_no_larger_repla
     largest = max(int(np.abs(both - one).sum(axis=1).max()) for one in both)
     assert largest == pytest.approx((9 + 16 / 3) * 2**20, abs=2**8)
     assert largest <= ERROR_ROW
-
-
-@pytest.mark.parametrize("label_type", [np.float32, np.int16])
-def test_a_row_vector_does_not_depend_on_the_type_of_the_label(label_type: Any) -> None:
-    generator = np.random.default_rng(5)
-    X, y = rows_of(generator, 2000)[0], generator.normal(1, 3, size=2000).astype(label_type)
-    assert np.array_equal(GRID.row_vectors(X, y), GRID.row_vectors(X, y.astype(np.float64)))
 
 
 @given(seed=st.integers(0, 2**32))
@@ -165,54 +158,6 @@ NEXT = float(np.nextafter(1.0, 2.0))
 def test_a_grid_that_cannot_be_is_refused(weights: Any, label: NumericLabel, why: str) -> None:
     with pytest.raises(InvalidParameter):
         ErrorGrid(np.array(weights), label)
-
-
-def test_a_grid_at_its_limits_is_a_copy_that_nobody_changes() -> None:
-    for label in (replace(LABEL, threshold=8.0), NumericLabel(0.0, 1e-323, 5e-324)):
-        assert ErrorGrid(np.ones((1, 1)), label).label == label
-    weights = np.ones((3, 1), np.float32)
-    grid = ErrorGrid(weights, LABEL)
-    weights[:] = 0
-    assert (grid.weights.tolist(), grid.weights.dtype) == ([[1.0]] * 3, np.float64)
-    with pytest.raises(ValueError, match="read-only"):
-        grid.weights[0, 0] = 7
-    assert repr(grid) == "<ErrorGrid of 3 features>"
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "persons"),
-    [
-        (np.ones((2, 4)), [0, 1], None),
-        (np.ones(3), [0, 1, 2], None),
-        (np.ones((2, 3)), [0], None),
-        (np.ones((2, 3)), [[0], [1]], None),
-        (np.ones((2, 3)), [0.0, np.nan], None),
-        (np.ones((2, 3)), [0.0, -np.inf], None),
-        (np.ones((2, 3)), ["a", "b"], None),
-        (np.ones((2, 3)), [True, False], None),
-        (np.full((2, 3), np.inf), [0, 1], None),
-        (np.full((2, 3), np.nan), [0, 1], None),
-        (np.ones((2, 3)), [0, 1], [1]),
-        (np.ones((2, 3)), [0, 1], [[1], [2]]),
-        (np.ones((2, 3)), [0, 1], [0.0, 1.0]),
-        (np.ones((2, 3)), [0, 1], ["a", "b"]),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any) -> None:
-    with pytest.raises(DataError):
-        GRID.contribution(X, y, persons)
-    if persons is None:
-        for grid in (ShareGrid(GRID), GRID):
-            with pytest.raises(DataError):
-                grid.contribution(X, y)
-
-
-def test_rows_of_every_type_of_number_fit() -> None:
-    X, expected = np.ones((2, 3)), GRID.contribution(np.ones((2, 3)), [0.0, 2.0])
-    for kind in (np.int8, np.uint8, np.float32):
-        assert GRID.contribution(X.astype(kind), np.array([0, 2], kind)) == expected
-    assert GRID.contribution(X, [0, 2], np.array([3, 4], np.uint8)) == expected
-    assert GRID.contribution(X[:0], [], []) == GRID.contribution(X[:0], np.array([], bool)) == [0] * 6
 
 
 def test_entries_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, TOTAL_BITS, WEIGHTS, ScoreGrid, ShareGrid
 
 FEATURES = 3
@@ -45,17 +45,6 @@ def test_one_row_moves_the_sum_by_the_sensitivity_and_no_search_by_more(classes:
     added = one - base
     assert np.abs(added).sum() in (0, ROW)  # 0 where a score is not finite
     assert np.abs(other - one).sum() <= 2 * ROW
-
-
-def test_weights_and_edges_are_copies_in_float64_that_nobody_changes() -> None:
-    weights, edges = np.array([[2], [1]]), np.array([-1, 0, 1])
-    grid = ScoreGrid(weights, edges, 2)
-    weights[:] = edges[:] = 0
-    assert (grid.weights.tolist(), grid.edges.tolist()) == ([[2.0], [1.0]], [-1.0, 0.0, 1.0])
-    for array in (grid.weights, grid.edges):
-        assert array.dtype == np.float64
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 7
 
 
 def test_a_replaced_row_reaches_the_bound() -> None:
@@ -157,86 +146,6 @@ def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
 def test_a_grid_that_cannot_be_is_refused(weights: Any, edges: Any, classes: int) -> None:
     with pytest.raises(InvalidParameter):
         ScoreGrid(weights, np.array(edges), classes)
-
-
-@pytest.mark.parametrize(("classes", "bins"), [(2, 2), (2, 5), (3, 1), (4, 3)])
-def test_blocks_follow_one_another_and_fill_the_vector(classes: int, bins: int) -> None:
-    """Of a row: right or wrong, its bin in two columns, and the predicted class by its own."""
-    edges = np.arange(bins - 1) * 1.0
-    grid = ScoreGrid(np.ones((1, 1 if classes == 2 else classes)), edges, classes)
-    sizes = [2, 2 * bins, classes**2 if classes > 2 else 0]
-    ends = np.cumsum(sizes).tolist()
-    assert grid.blocks == tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
-    assert grid.length == ends[-1]
-    places, valid = grid.row_places(np.ones((5, 1)), np.arange(5) % classes)
-    assert (places.dtype, places.shape) == (np.int64, (5, 3 if classes > 2 else 2))
-    assert valid.all()
-    for column, block in zip(places.T, grid.blocks, strict=False):
-        assert set(column.tolist()) <= set(range(block.start, block.stop))
-
-
-def test_grids_at_their_limits() -> None:
-    """One feature, two bins or one."""
-    for weights, edges, classes, bins in (
-        (np.ones((1, 1)), [-5e-324, -0.0, 5e-324], 2, 4),
-        (np.ones((1, 3)), [1.0], 3, 2),
-        (np.ones((1, 3)), [], 3, 1),
-    ):
-        grid = ScoreGrid(weights, np.array(edges), classes)
-        assert (grid.bins, grid.minimum, sum(grid.block_weights)) == (bins, 0, ROW)
-        assert grid.length == 2 + 2 * bins + (9 if classes == 3 else 0)
-        assert repr(grid) == f"<ScoreGrid of 1 features, {classes} classes, {bins} bins>"
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "persons"),
-    [
-        (np.ones((2, 3)), [0, 1], None),
-        (np.ones(2), [0, 1], None),
-        (np.ones((2, 2)), [0], None),
-        (np.ones((2, 2)), [[0], [1]], None),
-        (np.ones((2, 2)), [0, 2], None),
-        (np.ones((2, 2)), [-1, 0], None),
-        (np.ones((2, 2)), [0.0, 1.0], None),
-        (np.ones((2, 2)), [True, False], None),
-        (np.full((2, 2), np.inf), [0, 1], None),
-        (np.full((2, 2), np.nan), [0, 1], None),
-        (np.ones((2, 2)), [0, 1], [1]),
-        (np.ones((2, 2)), [0, 1], [[1], [2]]),
-        (np.ones((2, 2)), [0, 1], [0.0, 1.0]),
-        (np.ones((2, 2)), [0, 1], ["a", "b"]),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any) -> None:
-    grid = ScoreGrid(np.ones((2, 1)), np.zeros(1), 2)
-    with pytest.raises(DataError):
-        grid.contribution(X, y, persons)
-    if persons is None:
-        with pytest.raises(DataError):
-            ShareGrid(grid).contribution(X, y)
-
-
-def test_rows_of_every_type_of_number_fit() -> None:
-    grid, X = ScoreGrid(np.ones((2, 1)), np.zeros(1), 2), np.ones((2, 2))
-    expected = grid.contribution(X, [0, 1])
-    for kind in (np.int8, np.uint8):
-        assert grid.contribution(X.astype(np.float32), np.array([0, 1], kind), np.array([3, 4], kind)) == expected
-    assert grid.contribution(X[:0], [], []) == [0] * grid.length, "of no type yet"
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_rows_are_counted_in_blocks_and_by_person(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that end within the table, and the average of a person's rows, rounded down, in any order."""
-    grid, generator = grid_of(classes), np.random.default_rng(3)
-    X, y = rows_of(generator, 25, classes)
-    X[:, :FEATURES] = generator.normal(size=(25, FEATURES))
-    whole, persons = grid.contribution(X, y), np.array([7, -1, 7, 3, -1] * 5)
-    one_by_one = np.array([grid.contribution(X[persons == who], y[persons == who]) for who in (-1, 3, 7)])
-    averages = one_by_one // np.array([[10], [5], [10]])
-    assert grid.contribution(X, y, persons) == averages.sum(axis=0).tolist()
-    for size in (1, 7 * (FEATURES + 1), 25 * (FEATURES + 1)):
-        monkeypatch.setattr("psephos.protocol.grids.evaluation._BLOCK", size)
-        assert grid.contribution(X, y) == whole
 
 
 def test_entries_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:

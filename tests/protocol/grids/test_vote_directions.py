@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import DataError
 from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 
@@ -52,14 +52,6 @@ def test_grids_are_told_apart() -> None:
         GRID.points[0, 0] = 1
 
 
-@pytest.mark.parametrize("points", [[1.0, 2.0], np.zeros((2, 0)), np.zeros((0, 2)), [[math.nan]], [[math.inf]]])
-def test_invalid_points_are_rejected(points: Any) -> None:
-    with pytest.raises(InvalidParameter):
-        VoteDirectionGrid(np.array(points), 2)
-    with pytest.raises(InvalidParameter):
-        VoteDirectionGrid(POINTS, 1)
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -80,11 +72,3 @@ def test_invalid_points_are_rejected(points: Any) -> None:
 def test_invalid_labels_are_rejected(labels: Any) -> None:
     with pytest.raises(DataError):
         GRID.contribution(labels)
-
-
-def test_points_of_any_type_are_kept_in_double_precision() -> None:
-    whole = VoteDirectionGrid(np.array([[1, 2], [0, -1], [3, 5]]), 3)
-    for given in (whole.points.astype(np.float32), np.asfortranarray(whole.points), whole.points.tolist()):
-        grid = VoteDirectionGrid(given, 3)
-        assert (grid.points.dtype, grid.points.flags.c_contiguous) == (np.float64, True)
-        assert grid.digest == whole.digest

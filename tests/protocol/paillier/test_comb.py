@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
-from psephos.protocol.paillier.kernel import Array, Ring, ring
+from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.randomness import RecordedRandomness, SimulationRandomness
 from tests.statistical import FALSE_ALARM
 
@@ -66,64 +66,6 @@ def test_the_exponent_of_a_random_power_is_uniform(shape: CombShape) -> None:
     assert chisquare([seen[e] for e in range(count)]).pvalue > FALSE_ALARM
 
 
-class CountingRing(Ring):
-    """A ring that counts its multiplications."""
-
-    multiplications = 0
-
-    def multiply(self, left: Array, right: Array) -> Array:
-        self.multiplications += 1
-        return super().multiply(left, right)
-
-
-@given(shapes, st.integers(0, 2**32))
-def test_the_cost_of_a_shape_is_its_number_of_multiplications(shape: CombShape, seed: int) -> None:
-    comb = FixedBaseComb(mpz(5), ring(mpz(1009)), shape)
-    assert comb._tables.size == shape.table_entries
-    comb._ring = counting = CountingRing(mpz(1009))
-    comb.random_powers(3, SimulationRandomness(seed))
-    assert counting.multiplications == shape.multiplications
-
-
-class WideRing(CountingRing):
-    """A ring with eight lanes that counts its calls."""
-
-    lanes = 8
-
-
-@pytest.mark.parametrize(("powers", "calls"), [(1, 7), (2, 9), (3, 14), (4, 14), (5, 25), (8, 25), (9, 25)])
-def test_few_powers_share_the_lanes(powers: int, calls: int) -> None:
-    """Eight tables of three columns each: p powers on 8 lanes are made of 8/p parts, folded together at the end."""
-    comb = FixedBaseComb(mpz(5), ring(mpz(1009)), CombShape(2, 8, 3))
-    exponents = [comb.draw(SimulationRandomness(1, place)) for place in range(powers)]
-    expected = comb.drawn_powers(exponents)
-    comb._ring = counting = WideRing(mpz(1009))
-    assert comb.drawn_powers(exponents) == expected
-    assert counting.multiplications == calls
-
-
-def test_half_at_3072_bits_takes_about_135_multiplications_in_50_mb() -> None:
-    shape = best_shape(1536, powers=20_000, entry_bytes=768)
-    assert 125 <= shape.multiplications <= 137
-    assert shape.table_entries * 768 <= 50_000_000
-    assert shape.exponent_bits >= 1536
-
-
-def test_more_powers_get_larger_tables() -> None:
-    """Larger tables are chosen for more powers, up to the memory limit."""
-    few, many = (best_shape(1536, powers=powers, entry_bytes=768) for powers in (1, 100_000))
-    assert few.table_entries < 1000 < many.table_entries
-    assert few.multiplications > many.multiplications
-
-
-@given(st.integers(1, 4096), st.integers(1, 10**6), st.integers(1, 2048), st.integers(10**4, 10**8))
-def test_the_best_shape_fits(bits: int, powers: int, entry_bytes: int, memory: int) -> None:
-    shape = best_shape(bits, powers=powers, entry_bytes=entry_bytes, memory=memory)
-    assert bits <= shape.exponent_bits < 2 * bits + 14 * shape.tables * shape.rows
-    assert shape.rows <= 16  # a digit is drawn from two bytes
-    assert shape.rows == 1 or shape.table_entries * entry_bytes <= memory
-
-
 @pytest.mark.parametrize("bits", [1, 13, 60, 255, 700, 1536, 4095])
 @pytest.mark.parametrize("memory", [0, 64 * 148, 1024 * 148, 50_000_000])
 def test_best_shape_has_the_lowest_cost(bits: int, memory: int) -> None:
@@ -137,12 +79,6 @@ def test_best_shape_has_the_lowest_cost(bits: int, memory: int) -> None:
         best = best_shape(bits, powers=powers, entry_bytes=100, memory=memory)
         assert best in cheapest
         assert best.table_entries == min(shape.table_entries for shape in cheapest)
-
-
-@pytest.mark.parametrize("bits", [0, -3])
-def test_best_shape_rejects_empty_exponents(bits: int) -> None:
-    with pytest.raises(InvalidParameter):
-        best_shape(bits, powers=1, entry_bytes=1)
 
 
 def test_tables_cannot_be_pickled_or_copied() -> None:

@@ -13,7 +13,6 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier import kernel
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
 from psephos.protocol.paillier.encryption import Encryptor
@@ -196,26 +195,6 @@ def test_unsuitable_moduli_use_gmpy2(modulus: mpz, name: str) -> None:
 
 
 @needs_ifma
-@pytest.mark.parametrize(
-    ("bits", "digits", "fast"),
-    [
-        *((bits, 1, fast) for bits, fast in ((999, False), (1000, True), (51998, True), (51999, False))),
-        *((1000, digits, fast) for digits, fast in ((8, True), (9, False))),
-        *((13000, digits, fast) for digits, fast in ((6, True), (7, False))),
-        *((bits, 2, fast) for bits, fast in ((500, False), (501, True), (1000, True))),
-    ],
-)
-def test_the_kernel_is_chosen_by_length_and_digits(bits: int, digits: int, fast: bool) -> None:
-    """The kernel depends on the length and number of digits; a short base is treated as one long digit."""
-    with use("ifma"):
-        assert (type(ring(mpz(1) << bits - 1 | 1, digits)) is not Ring) == fast
-    with use("gmpy2"):
-        slow = ring(mpz(1) << bits - 1 | 1, digits)
-        assert type(slow) is Ring
-        assert slow.array([mpz(1)]).shape == (1, digits if digits > 2 and bits >= 1000 else 1)
-
-
-@needs_ifma
 def test_products_of_long_digits() -> None:
     """base^digits may be longer than the largest digit."""
     base, rows = (mpz(1) << 13_000) - 9, [[mpz(3) ** 30_000, mpz(7)], [mpz(5) ** 20_000, mpz(1)]] * 3
@@ -223,13 +202,6 @@ def test_products_of_long_digits() -> None:
         fast = ring(base, 5)
     assert type(fast) is not Ring
     assert fast.products(*rows) == Ring(base, 5).products(*rows)
-
-
-def test_rings_of_secret_moduli_are_not_cached() -> None:
-    base = mpz(2) ** 1279 - 1
-    assert ring(base, 2) is ring(base, 2)
-    secrets = [ring(base, 2, secret=True) for _ in range(2)]
-    assert len({id(one) for one in (ring(base, 2), *secrets)}) == 3
 
 
 @needs_ifma
@@ -326,12 +298,6 @@ def test_a_comb_gives_the_powers_of_pow(name: str) -> None:
     expected = [gmpy2.powmod(5, comb.exponent(digits), modulus) for digits in exponents]
     for count in (0, 1, 2, 3, 5, 8, 200):  # fewer than the lanes share them
         assert comb.drawn_powers(exponents[:count]) == expected[:count]
-
-
-def test_an_unknown_kernel_is_rejected() -> None:
-    with pytest.raises(InvalidParameter), use("abacus"):
-        pass
-    assert kernel.kernel() in KERNELS
 
 
 def test_the_environment_variable_selects_the_kernel() -> None:

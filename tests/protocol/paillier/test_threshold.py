@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
-from random import Random
 
 import pytest
 from gmpy2 import mpz
@@ -27,7 +26,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
-from psephos.protocol.paillier.threshold import MAX_HOLDERS, KeyShare, ThresholdKey, check_same_ceremony, combine, deal
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, check_same_ceremony, combine, deal
 from psephos.protocol.randomness import SimulationRandomness
 from tests.statistical import FALSE_ALARM
 
@@ -140,27 +139,6 @@ def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
         assert chisquare([seen[r] for r in range(modulus)]).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("holders", "threshold"), [(3, 0), (3, 4), (0, 0), (3, -1)])
-def test_thresholds_out_of_range_are_rejected(private_key: PrivateKey, holders: int, threshold: int) -> None:
-    with pytest.raises(InvalidParameter):
-        deal_integer(1, 2, holders=holders, threshold=threshold)
-    with pytest.raises(InvalidParameter):
-        deal(private_key, holders=holders, threshold=threshold)
-
-
-def test_a_key_has_at_most_as_many_holders_as_a_byte_counts(private_key: PrivateKey) -> None:
-    key, _ = deal(private_key, holders=2, threshold=2)
-
-    def with_holders(holders: int) -> ThresholdKey:
-        return replace(key, holders=holders, verification_values=key.verification_values[:1] * holders)
-
-    digests = {with_holders(holders).digest for holders in (2, MAX_HOLDERS - 1, MAX_HOLDERS)}
-    assert len(digests) == 3
-    for holders in (0, MAX_HOLDERS + 1):
-        with pytest.raises(InvalidParameter):
-            with_holders(holders)
-
-
 @pytest.mark.parametrize("secret", [-10, 10, 11])
 def test_a_secret_outside_its_bound_is_rejected_and_not_shown(secret: int) -> None:
     with pytest.raises(InvalidParameter) as caught:
@@ -191,28 +169,6 @@ def test_every_subset_of_t_holders_decrypts_alike(private_key: PrivateKey, holde
                 combine(threshold_key, {j: parts[j] for j in chosen})
 
 
-@pytest.mark.parametrize("holders", range(7, 16))
-def test_subsets_of_many_holders_decrypt_alike(private_key: PrivateKey, holders: int) -> None:
-    """Random (seeded), first and last subsets of the holders."""
-    plaintexts = [2**200 + 1]
-    ciphertexts = encrypted(private_key, plaintexts)
-    chooser = Random(holders)
-    for threshold in {1, 2, holders // 2 + 1, holders}:
-        threshold_key, shares = deal(private_key, holders=holders, threshold=threshold)
-        parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
-        numbers = sorted(parts)
-        subsets = [numbers[:threshold], numbers[-threshold:], *(chooser.sample(numbers, threshold) for _ in range(4))]
-        for chosen in subsets:
-            assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
-
-
-def test_a_key_of_2048_bits_decrypts(real_private_key: PrivateKey) -> None:
-    threshold_key, shares = deal(real_private_key, holders=3, threshold=2)
-    ciphertexts = encrypted(real_private_key, [2**2000 + 5])
-    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares[1:]}
-    assert combine(threshold_key, parts) == [2**2000 + 5]
-
-
 @pytest.mark.parametrize(("holders", "threshold"), [(2, 2), (3, 2), (5, 3), (5, 5)])
 def test_fewer_than_t_holders_cannot_decrypt(private_key: PrivateKey, holders: int, threshold: int) -> None:
     """t - 1 partial decryptions with their own Lagrange coefficients do not combine: the value is not 1 modulo n."""
@@ -223,16 +179,6 @@ def test_fewer_than_t_holders_cannot_decrypt(private_key: PrivateKey, holders: i
     for chosen in combinations(parts, threshold - 1):
         with pytest.raises(WrongPartialDecryptionError):
             combine(lowered, {j: parts[j] for j in chosen})
-
-
-def test_a_partial_decryption_is_the_documented_power(private_key: PrivateKey) -> None:
-    threshold_key, shares = deal(private_key, holders=4, threshold=2)
-    (ciphertext,) = encrypted(private_key, [9])
-    nsquare = private_key.public_key.nsquare
-    for share in shares:
-        (part,) = share.partially_decrypt([ciphertext])
-        assert part == pow(int(ciphertext), 2 * 24 * share.share(), nsquare)
-    assert threshold_key.delta == 24
 
 
 @pytest.mark.parametrize("wrong", ["another value", "one", "another ciphertext", "another place"])
@@ -252,38 +198,6 @@ def test_a_wrong_partial_is_detected(private_key: PrivateKey, wrong: str) -> Non
         with pytest.raises(WrongPartialDecryptionError):
             combine(threshold_key, {1: parts[1], other: parts[other]})
     assert combine(threshold_key, {2: parts[2], 3: parts[3]}) == [7, 8]
-
-
-def test_parts_of_different_lengths_are_rejected(private_key: PrivateKey) -> None:
-    threshold_key, shares = deal(private_key, holders=2, threshold=2)
-    ciphertexts = encrypted(private_key, [7, 8])
-    parts = {1: shares[0].partially_decrypt(ciphertexts), 2: shares[1].partially_decrypt(ciphertexts[:1])}
-    with pytest.raises(WrongPartialDecryptionError):
-        combine(threshold_key, parts)
-
-
-def test_parts_that_are_not_units_are_rejected(private_key: PrivateKey) -> None:
-    threshold_key, shares = deal(private_key, holders=3, threshold=2)
-    ciphertexts = encrypted(private_key, [7])
-    parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
-    for bad in (0, private_key.public_key.n, private_key.factors()[0]):
-        for holder in (1, 2):  # one has a positive, the other a negative Lagrange coefficient
-            with pytest.raises(WrongPartialDecryptionError):
-                combine(threshold_key, {1: parts[1], 2: parts[2], holder: (mpz(bad),)})
-
-
-def test_holder_numbers_out_of_range_cannot_be_combined(private_key: PrivateKey) -> None:
-    threshold_key, shares = deal(private_key, holders=2, threshold=2)
-    part = shares[0].partially_decrypt(encrypted(private_key, [7]))
-    for number in (0, 3, -1):
-        with pytest.raises(ThresholdError):
-            combine(threshold_key, {number: part, 1: part})
-        with pytest.raises(InvalidParameter):
-            KeyShare(threshold_key, number, 5)
-    for share in (0, -5):
-        with pytest.raises(InvalidParameter):
-            KeyShare(threshold_key, 1, share)
-    assert KeyShare(threshold_key, 2, 1).share() == 1
 
 
 def test_shares_of_two_key_setups_do_not_combine(private_key: PrivateKey, other_private_key: PrivateKey) -> None:

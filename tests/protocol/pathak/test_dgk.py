@@ -10,8 +10,7 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PsephosError, WeakKeyError
-from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey, _check_size, generate_dgk_key, plaintext_modulus
-from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey, _check_size, generate_dgk_key
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +90,6 @@ def test_invalid_ciphertexts_are_refused(key: DgkPrivateKey) -> None:
     assert public.decode_ciphertexts(public.encode_ciphertexts(good), 1) == good
 
 
-def test_room_for_comparisons(key: DgkPrivateKey) -> None:
-    for bits in (1, 3, 8, 64, 96):
-        u = plaintext_modulus(bits)
-        assert u > 3 * bits + 2
-        assert gmpy2.is_prime(u)
-    assert key.public_key.largest_comparison >= 8
-
-
 def test_weak_or_impossible_sizes_are_refused() -> None:
     _check_size(2048, False)
     for bits in (1024, 2046):
@@ -146,57 +137,3 @@ def test_invalid_private_keys_are_rejected(key: DgkPrivateKey) -> None:
         with pytest.raises(InvalidParameter):
             DgkPrivateKey(public, *wrong)
     assert DgkPrivateKey(public, p, v).is_zero(public.encrypt([0])[0])
-
-
-@pytest.mark.parametrize(("bits", "comparison_bits"), [(130, 2), (130, 2**31), (160, 8), (192, 64)])
-def test_the_smallest_keys_have_their_parts(bits: int, comparison_bits: int) -> None:
-    for seed in range(4):
-        coins = SimulationRandomness(seed, "dgk")
-        made = generate_dgk_key(bits, comparison_bits=comparison_bits, test_key=True, randomness=coins)
-        public, p, v_p = made.public_key, made._p, made._v_p
-        q, u = public.n // p, public.u
-        assert (public.bits, public.subgroup_bits, u) == (bits, bits // 8, plaintext_modulus(comparison_bits))
-        assert p.bit_length() == q.bit_length() == bits // 2
-        assert p >> bits // 2 - 2 == q >> bits // 2 - 2 == 3
-        assert v_p.bit_length() == bits // 8
-        assert gmpy2.is_prime(v_p)
-        for prime in (p, q):  # g and h of full order modulo both
-            v = v_p if prime == p else (prime - 1) // (2 * u)
-            assert gmpy2.powmod(public.g, (prime - 1) // u, prime) != 1 or prime == q
-            assert gmpy2.powmod(public.h, v, prime) == 1
-            assert gmpy2.powmod(public.g, u, prime) != 1
-            assert public.h % prime != 1
-
-
-@pytest.mark.parametrize(("bits", "comparison_bits"), [(126, 2), (120, 2), (130, 2**32), (161, 8), (2049, 8)])
-def test_sizes_without_room_are_refused(bits: int, comparison_bits: int) -> None:
-    with pytest.raises(InvalidParameter):
-        generate_dgk_key(bits, comparison_bits=comparison_bits, test_key=True)
-
-
-def test_ciphertexts_and_keys_of_the_right_length(key: DgkPrivateKey) -> None:
-    public = key.public_key
-    public.check((mpz(1), public.n - 1))
-    public.check(())
-    data = public.encode()
-    head, size = data[:12], public.ciphertext_bytes
-    assert data[12:14] == size.to_bytes(2, "big")
-    longer = [number.to_bytes(size + 1, "big") for number in (public.n, public.g, public.h)]
-    with pytest.raises(MessageError):
-        DgkPublicKey.decode(head + (size + 1).to_bytes(2, "big") + data[14:20] + b"".join(longer), test_key=True)
-    with pytest.raises(MessageError):
-        DgkPublicKey.decode(head + (2049).to_bytes(2, "big") + data[14:20] + bytes(3 * 2049), test_key=True)
-    assert len({public.identifier, generate_dgk_key(192, comparison_bits=8, test_key=True).public_key.identifier}) == 2
-    assert public != object()
-    assert repr(public) == f"<DgkPublicKey 256 bits, u = {public.u}, {public.identifier.hex()[:12]}>"
-    assert repr(key) == f"<DgkPrivateKey of {public!r}>"
-    assert hash(DgkPublicKey.decode(public.encode(), test_key=True)) == hash(public)
-
-
-def test_a_modulus_has_64_bits_at_least() -> None:
-    """For tests; keys that protect something are checked where they are made."""
-    u = plaintext_modulus(8)
-    assert DgkPublicKey(2**63 + 1, 2, 4, u, 20).n == 2**63 + 1
-    for n in (2**63 - 1, 2**63):
-        with pytest.raises(InvalidParameter):
-            DgkPublicKey(n, 2, 4, u, 20)

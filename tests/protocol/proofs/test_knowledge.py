@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
-from psephos.protocol.paillier.comb import best_shape
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode, exponent_bits
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -56,17 +55,6 @@ def test_the_witness_reproduces_the_ciphertexts(private_key: PrivateKey, mode: R
     ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
     assert [private_key.raw_decrypt(c) for c in ciphertexts] == PLAIN
     assert repr(witness) == "Witness()"
-
-
-@modes
-def test_a_proof_is_a_function_of_its_source_of_randomness(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    key = private_key.public_key
-    ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
-    first, again, other = (
-        prove(HERE, key, ciphertexts, witness, mode, randomness=SimulationRandomness(seed)) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert (first.announcement, first.residue) != (other.announcement, other.residue)
 
 
 def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
@@ -198,15 +186,6 @@ def test_the_mask_of_the_plaintexts_fills_its_range(private_key: PrivateKey, mod
     assert len(announcements) == 15
     assert max(masks) > key.plaintext_modulus >> 3
     assert all(abs(one - other) > key.plaintext_modulus >> 42 for one, other in combinations(masks, 2))
-
-
-@pytest.mark.parametrize(
-    "bits", [64, 128, 256, 512, 1024, 1408, 1536, 2048, 2432, 2816, 3200, 4096, 5888, 8064, 8191, 8192]
-)
-def test_comb_exponents_fit_under_the_mask(bits: int) -> None:
-    for powers in (1 << k for k in range(0, 21, 2)):
-        length = best_shape(bits, powers=powers, entry_bytes=4 * bits // 8).exponent_bits
-        assert length <= bits + knowledge._COMB_SLACK
 
 
 @given(st.binary(max_size=500))

@@ -146,8 +146,3 @@ def test_the_length_of_a_response_follows_from_the_exponent(holder: Holder, long
     if limit.bit_length() <= 8 * (len(data) - 2 * holder.key.ciphertext_bytes):
         with pytest.raises(ProofError):
             OpeningProof.decode(replace(proof, answer=limit).encode(holder.key, bits), holder.key, bits)
-
-
-def test_a_response_of_zero_is_rejected(holder: Holder) -> None:
-    with pytest.raises(ProofError):
-        holder.verify(holder.opened, replace(holder.prove(holder.opened), answer=mpz(0)))

@@ -17,7 +17,7 @@ from psephos.protocol.errors import (
     WrongRoundError,
 )
 from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
+from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
@@ -155,22 +155,3 @@ def test_announcements_out_of_order_are_rejected(terms: SeriesTerms) -> None:
     with pytest.raises(WrongPointError):
         start.announced(terms, announced(terms, walk, 1), "me")
     assert walk.said == ()
-
-
-def test_the_state_keeps_the_points_of_the_stopping_rule(terms: SeriesTerms) -> None:
-    for window in (1, 2):
-        watching = replace(terms, descent=replace(terms.descent, stopping=StoppingRule(1e-9, window)))
-        walk = walked(watching, (100, 200), (300, -400), (500, 600))
-        assert len(walk.points) == 1 + window
-        assert len(set(walk.points)) == 1 + window
-        assert walk.point == walked(terms, (100, 200), (300, -400), (500, 600)).point
-
-
-def test_the_descent_ends_after_all_steps(terms: SeriesTerms) -> None:
-    walk = walked(terms, (1, 2), (3, 4), (5, 6))
-    assert not walk.over(terms)
-    for holder in (1, 2):
-        walk = walk.published(terms, entry_of(terms, 4, holder, (7, 8)))
-    assert (walk.over(terms), walk.steps) == (True, 4)
-    with pytest.raises(UnexpectedMessageError):
-        walk.announced(terms, announced(terms, walk, 4), "me")

@@ -1203,8 +1203,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.paillier.public_power._SHARE "
         "protocol.paillier.public_power._TOGETHER "
         "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
-        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS protocol.grids.record._BLOCK "
-        "protocol.grids.evaluation._BLOCK"
+        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS protocol.grids.rows.BLOCK"
     ),
     "waiting, and the most that anybody takes": (
         "protocol.agent._AGAIN protocol.board.MOST_BYTES "
