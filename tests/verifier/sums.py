@@ -9,9 +9,10 @@ from gmpy2 import mpz
 
 from tests.verifier import bounded
 from tests.verifier.board import KINDS, Message, Refused, Study, require, sha256, verify_signature
-from tests.verifier.bounded import Packing, check_bounded
+from tests.verifier.bounded import Packing
+from tests.verifier.hashproof import check_vector
 from tests.verifier.paillier import Key, check_knowledge, check_opening, combine, knowledge_sizes
-from tests.verifier.validity import check_validity, layout_of
+from tests.verifier.validity import layout_of
 
 PROOFS = ("none", "knowledge", "valid")
 
@@ -117,12 +118,12 @@ class Round:
         elif self.kind == "votes":
             shape = layout_of(self.key, self.length, self.radix, self.slots, self.count, self.group)
             require(0 < len(proof) <= shape.longest, "the proof has another length")
-            wrong = check_validity(self.key, self.plan, shape, statement, ciphertexts, proof)
+            wrong = check_vector(shape, self.plan, statement, ciphertexts, proof)
         else:
             most = self.noise.squares if noise and self.noise else self.square_bound
             layout = bounded.layout_of(self.packing, most)
             require(0 < len(proof) <= layout.longest, "the proof has another length")
-            wrong = check_bounded(layout, self.plan, statement, ciphertexts, proof)
+            wrong = check_vector(layout, self.plan, statement, ciphertexts, proof)
         require(not wrong, wrong)
 
     def unpack(self, plaintexts: list[int], addends: int) -> list[int]:

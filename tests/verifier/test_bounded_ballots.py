@@ -41,7 +41,7 @@ from tests.protocol.proofs.test_bounded import (
 )
 from tests.tiers import sampled
 from tests.verifier import bounded as second
-from tests.verifier import paillier, validity
+from tests.verifier import hashproof, paillier
 from tests.verifier.recording import Recording, accepted, public_file, record
 from tests.verifier.tampering import CIPHERTEXT, Tampering, ballot, flipped, messages, patched
 from tests.verifier.test_verifier import FURTHER
@@ -117,8 +117,8 @@ def test_a_round_has_the_layout_that_psephos_chooses(recordings: Callable[[str],
             assert ours.norm.split.places == theirs.norm.places
             assert list(ours.norm.targets) == theirs.norm.sides
     assert (second.LARGEST_BASE, second.MOST_DIGITS) == (bounded.LARGEST_BASE, bounded.MOST_DIGITS)
-    assert second.DEGREES == codewords.DEGREES
-    assert validity.QUERIES == codewords.QUERIES
+    assert hashproof.DEGREES == codewords.DEGREES
+    assert hashproof.QUERIES == codewords.QUERIES
 
 
 # -- a party that cheats

@@ -16,7 +16,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.proofs import bounded
 from psephos.protocol.proofs.field import PRIME
 from tests.verifier import bounded as second
-from tests.verifier import paillier
+from tests.verifier import hashproof, paillier
 
 HERE, ELSEWHERE = b"round 1, party 3", b"round 1, party 4"
 ADDENDS = 3
@@ -40,7 +40,7 @@ class Ballot:
             first = True
         except ProofError:
             first = False
-        return first, not second.check_bounded(self.other, self.layout.plan.digest, statement, ciphertexts, proof)
+        return first, not hashproof.check_vector(self.other, self.layout.plan.digest, statement, ciphertexts, proof)
 
 
 @cache
