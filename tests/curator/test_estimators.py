@@ -23,14 +23,12 @@ from psephos.curator.estimators import (
 )
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.release import erm_sensitivity, perturb
+from psephos.curator.hamm.release import erm_sensitivity
 from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.methods import ReleaseRequest, erm_method
-from psephos.curator.pate import fit_student, plan_pate, release_pate
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 from psephos.protocol.grids.own_data import OwnDataGrid
-from psephos.protocol.randomness import SimulationRandomness
 
 BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
 
@@ -255,36 +253,6 @@ def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
 
 
 # -- by the letter: defaults, tags, coins and what is kept
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_seeded_noise_comes_from_the_random_state(classes: int) -> None:
-    x, counts = counted(classes=classes)
-    loss = Logistic() if classes == 2 else Softmax()
-    coins = lambda: SimulationRandomness(5, "estimator")  # noqa: E731
-    for kind, labels, targets in (
-        (SoftLabelClassifier, "soft", alpha(counts)),
-        (MajorityVoteClassifier, "majority", one_hot(majority(counts), classes)),
-    ):
-        model = kind(epsilon=2.0, lam=0.05, tolerance=1e-7, random_state=5).fit(x, counts)
-        minimiser = minimise(x, targets, 0.05, loss, tolerance=1e-7)
-        bound = erm_sensitivity(labels, loss, 0.05, parties=40, classes=classes, features=x)  # type: ignore[arg-type]
-        released = perturb(minimiser, bound, 2.0, randomness=coins())
-        np.testing.assert_array_equal(model.coef_, np.atleast_2d(released.w))
-        np.testing.assert_array_equal(model.released_.w, released.w)
-        assert (model.sensitivity_, model.released_.epsilon) == (released.sensitivity, 2.0)
-    options: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "mechanism": "gaussian", "rank": 2}
-    plan = plan_statistic(x, classes, 40, **options)
-    statistic = StatisticClassifier(**options, random_state=5).fit(x, counts)
-    np.testing.assert_array_equal(
-        statistic.coef_, np.atleast_2d(fit_statistic(release_statistic(counts, plan, coins())))
-    )
-    assert (statistic.sensitivity_, statistic.released_.mechanism) == (plan.sensitivity, plan.mechanism)
-    pate_plan = plan_pate(120, classes, 40, epsilon=2.0, delta=1e-4, aggregator="gnmax", queries=50)
-    pate = PateClassifier(epsilon=2.0, delta=1e-4, aggregator="gnmax", queries=50, random_state=5).fit(x, counts)
-    np.testing.assert_array_equal(pate.coef_, np.atleast_2d(fit_student(x, release_pate(counts, pate_plan, coins()))))
-    assert (pate.sensitivity_, pate.released_.mechanism) == (pate_plan.sensitivity, pate_plan.mechanism)
-    assert pate.noise_source_ == statistic.noise_source_ == "simulation"
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -19,7 +19,7 @@ from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import ReleaseRequest
 from psephos.curator.signal import noise_energy, signal_of
-from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum, release_total
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.randomness import SimulationRandomness
@@ -163,22 +163,6 @@ def test_signal_statements_use_public_values_only() -> None:
         made = methods.erm_method("soft", counts(3), auxiliary(), loss_named("logistic", 3), request)
         made.draw(SimulationRandomness(1, "draw"))
         assert (made.signal() is None) is protected
-
-
-def test_the_signal_of_joint_noise_is_less_the_more_parties_add_a_share() -> None:
-    """Where shares by `laws` times as many parties as make up the law are added, so is their energy."""
-    plan = plan_statistic(auxiliary(), 3, PARTIES, epsilon=4.0, mechanism="discrete-laplace", joint=True)
-    assert plan.mechanism is not None
-    deviation = math.sqrt(noise_energy(plan.mechanism).mean / plan.dimension) / plan.mechanism.pitch
-    total = [int(9 * deviation) * (-1) ** number for number in range(plan.dimension)]
-    shares = []
-    for laws in (1.0, 1.5, 2.0):
-        signal = methods.SignalEstimator()
-        signal.note_statistic(release_total(plan, total), laws=laws)
-        made = signal()
-        assert made is not None
-        shares.append(1 - made.share)
-    assert shares == pytest.approx([shares[0], 1.5 * shares[0], 2 * shares[0]], rel=0.02)
 
 
 # -- wiring

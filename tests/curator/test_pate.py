@@ -11,7 +11,6 @@ from psephos.curator import pate
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
-from tests.curator.hamm import direct
 from tests.statistical import FALSE_ALARM
 
 
@@ -105,27 +104,6 @@ def test_answers_are_the_largest_noisy_counts():
     assert (released.answers.dtype, released.plan) == (np.int64, plan)
 
 
-def test_noisy_majority_spends_over_all_queries():
-    _, truth, counts = votes(3, 5000, 40)
-    answers, event = direct.noisy_majority(counts, 5000, 1.0, SimulationRandomness(3))
-    assert event.epsilon == 1.0
-    assert (answers == truth).mean() > 0.9
-    _, truth, counts = votes(3, 50, 40)
-    answers, _ = direct.noisy_majority(counts, 50, 1.0, SimulationRandomness(4))
-    assert (answers == truth).mean() < 0.8
-
-
-def test_all_classifiers_are_projected_and_perturbed():
-    parameters = np.array([[30.0, 40.0], [0.3, 0.4]])
-    randomness = SimulationRandomness(5)
-    noisy = np.array([direct.all_classifiers(parameters, 1.0, 5.0, randomness)[0] for _ in range(2700)])
-    norms = np.linalg.norm(noisy[:, 1] - parameters[1], axis=1)
-    assert stats.kstest(norms, stats.gamma(2, scale=2 / 5).cdf).pvalue > FALSE_ALARM
-    norms = np.linalg.norm(noisy[:, 0] - parameters[0] / 50, axis=1)
-    assert stats.kstest(norms, stats.gamma(2, scale=2 / 5).cdf).pvalue > FALSE_ALARM
-    assert direct.all_classifiers_event(5.0).epsilon == 5.0
-
-
 def test_bad_input():
     with pytest.raises(InvalidParameter, match="aggregator"):
         pate.plan_pate(10, 2, 5, epsilon=1.0, aggregator="max")
@@ -151,9 +129,3 @@ def test_bad_input():
         pate.release_pate(np.zeros((10, 2), dtype=int), plan)
     with pytest.raises(DataError, match="negative"):
         pate.release_pate(np.full((10, 2), [6, -1]), plan)
-    with pytest.raises(DataError):
-        direct.noisy_majority(np.zeros((0, 2), dtype=int), 5, 1.0)
-    with pytest.raises(DataError, match="finite"):
-        direct.all_classifiers(np.array([[math.nan]]), 1.0, 1.0)
-    with pytest.raises(InvalidParameter, match="radius"):
-        direct.all_classifiers(np.ones((2, 2)), 0.0, 1.0)

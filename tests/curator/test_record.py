@@ -625,26 +625,6 @@ def test_public_rows_that_give_no_coordinates_are_refused() -> None:
             plan_records(rows, None, 2, 3, **terms)
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_a_constant_feature_and_a_far_row_do_not_change_the_unit_of_the_others(norm: Norm) -> None:
-    """What does not vary has no part in the median spread; the unit ball is that of nine rows of ten, however small."""
-    generator = np.random.default_rng(4)
-    features = np.column_stack([generator.normal(size=(40, 3)) * [4.0, 1.0, 0.01], np.full(40, 7.0)])
-    features[0, :2] = 500.0
-    transform, constant = records._coordinates(features, 1, norm)
-    spread = features.std(axis=0)
-    spread = np.maximum(spread, 0.3 * np.median(spread[:3]))
-    standard = (features - features.mean(axis=0)) / spread
-    moments, directions = np.linalg.eigh(standard.T @ standard / 40)
-    share = ledoit_wolf_shrinkage(standard, assume_centered=True)
-    lengths = np.abs(standard @ directions[:, -1]) / math.sqrt(max(moments[-1], (1 - share) * moments[-1]))
-    radius = np.quantile(lengths, 0.9)
-    assert radius < 1
-    assert constant == pytest.approx(1 / radius)
-    own = np.column_stack([features, np.ones(40)]) @ transform
-    np.testing.assert_allclose(np.abs(own[:, 0]), lengths / radius, rtol=1e-7)
-
-
 def test_a_numeric_label_has_the_bounds_and_the_threshold_of_its_residuals() -> None:
     """Three times the upper quartile of held-out residuals, clipped to the bounds; a thousandth of these at least."""
     X = np.random.default_rng(1).normal(size=(60, 4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import replace
 from functools import cache
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.linear_model import LogisticRegression
 
 from psephos.curator import rehearsal as rehearsal_module
@@ -259,12 +257,6 @@ def test_the_numbers_of_a_planned_step_by_hand(norm: Any) -> None:
         _ = clear.event
 
 
-def test_the_variance_of_drawn_noise_is_that_of_the_plan() -> None:
-    noise = Noise("l1", 0.3, shape=1.5)
-    noise_entries = noise.draw((200_000,), np.random.default_rng(0))
-    assert float(noise_entries.std()) == pytest.approx(0.3, rel=0.02)
-
-
 def test_terms_out_of_range_are_refused() -> None:
     X, y = table(2, 60, 8, 1.0)
     with pytest.raises(InvalidParameter):
@@ -278,37 +270,6 @@ def test_terms_out_of_range_are_refused() -> None:
 
 
 # -- by their definitions
-
-
-def test_principal_directions_of_public_rows_by_hand() -> None:
-    """By scikit-learn's shrinkage; a feature that does not vary is not divided, and has no part in the median."""
-    generator = np.random.default_rng(5)
-    X = generator.normal(size=(40, 4)) @ np.diag([3.0, 1.0, 0.5, 0.001]) + [5.0, 0.0, -2.0, 1.0]
-    X[:, 0] += X[:, 1]
-    features = np.column_stack([X, np.full(40, 2.0)])
-    labels = np.where(np.arange(40) < 30, generator.integers(0, 3, 40), -1)
-    model = fit_public(features, labels, 3)
-    spread = X.std(axis=0)
-    spread = np.append(np.maximum(spread, 0.1 * np.median(spread)), 1.0)
-    np.testing.assert_allclose(model.mean, features.mean(axis=0))
-    np.testing.assert_allclose(model.spread, spread)
-    standard = (features - features.mean(axis=0)) / spread
-    moments, directions = (each[..., ::-1] for each in np.linalg.eigh(standard.T @ standard / 40))
-    share = ledoit_wolf_shrinkage(standard, assume_centered=True)
-    average = float((standard**2).mean())
-    np.testing.assert_allclose(model.variances, (1 - share) * moments[:4] + share * average)
-    np.testing.assert_allclose(np.abs(model.axes), np.abs(directions[:, :4]), atol=1e-9)
-    np.testing.assert_allclose(model.rows, standard @ model.axes)
-    order = np.random.default_rng(0).permutation(30)
-    assert np.array_equal(model.labels, labels[order])
-    ridge, held_out = rehearsal_module._cross_validate(model.rows[order], labels[order], 3)
-    assert model.ridge == ridge
-    np.testing.assert_allclose(model.held_out, held_out)
-    weights, constant = rehearsal_module._fit(model.rows[:30], labels[:30], 3, ridge)
-    np.testing.assert_allclose(model.weights, weights)
-    np.testing.assert_allclose(model.constant, constant)
-    words = (features + 0.0).astype("<f8").tobytes() + labels.astype("<i8").tobytes()
-    assert model.digest == hashlib.sha256(words).digest()
 
 
 @pytest.mark.parametrize("present", [(0, 1), (0, 1, 2), (0, 2), (1,)])

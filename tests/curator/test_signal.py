@@ -112,20 +112,6 @@ def test_a_release_of_zeros_is_useless(classes: int, falling: bool) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("one_class", [0.5, 0.9, 0.98, 1.0])
-def test_a_clear_release_is_useful_even_if_it_gives_most_rows_one_class(classes: int, one_class: float) -> None:
-    """With hardly any noise the agreement is 1, and the most frequent class has the share that it has of the rows."""
-    rows, T = 100, np.zeros((classes, 1))
-    T[:2, 0] = -1.0, 1.0
-    often = round(one_class * rows)
-    Z = np.repeat([[1.0], [-1.0]], [often, rows - often], axis=0)
-    signal = signal_of(T, Z, labels_of(Z, T), Energy(1e-9, 1e-18, classes - 1), falling=True)
-    assert (signal.share, signal.share_std) == (1.0, 0.0)
-    assert (signal.agreement, signal.usual) == (1.0, one_class)
-    assert not signal.useless
-
-
-@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("falling", [True, False])
 @pytest.mark.parametrize(("energy", "rows"), [(0.5, 700), (3.0, 300), (40.0, 500)])
 def test_the_estimates_by_their_definition(classes: int, falling: bool, energy: float, rows: int) -> None:

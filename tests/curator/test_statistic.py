@@ -1,7 +1,6 @@
 """The statistic release: exact integers, a certified sensitivity, post-processing, rules that see nothing private."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -516,28 +515,6 @@ def test_the_fitted_classifier_is_self_trained_or_filtered(classes):
 # -- plans and releases, field by field
 
 
-def test_a_release_names_its_noise_source_and_divides_by_its_ballots():
-    X, _, _, counts = problem(3, 20)
-    bare, noisy = (st.plan_statistic(X, 3, 20, epsilon=epsilon, rank=4) for epsilon in (None, 1.0))
-    total, rows = bare.grid.total(counts), X / np.linalg.norm(X, axis=1, keepdims=True)
-    T = (counts / 20 - 1 / 3).T @ (rows @ bare.transform) / len(X)
-    few = st.release_total(st.for_ballots(noisy, 10), total)  # as if ten parties had said all of it
-    np.testing.assert_allclose(few.T, 2 * T, atol=1e-5)
-    for plan in (bare, noisy):
-        whole, curator = st.release_total(plan, total), st.release_sum(total, plan, SimulationRandomness(1))
-        assert (whole.private, whole.noise_source, whole.plan) == (plan is noisy, "shares", plan)
-        assert (curator.private, curator.noise_source, curator.plan) == (plan is noisy, "system", plan)
-        np.testing.assert_allclose(whole.T, T, atol=1e-5)
-        simulated = st.simulate_release(counts, plan, np.random.default_rng(1))
-        assert (simulated.private, simulated.noise_source, simulated.plan) == (False, "simulated", plan)
-        for release in (lambda t, p=plan: st.release_total(p, t), lambda t, p=plan: st.release_sum(t, p)):
-            with pytest.raises(DataError, match="entries"):
-                release(total[:-1])
-    noise = noisy.mechanism.sample(SimulationRandomness(1))
-    by_hand = st.release_total(noisy, [a + b for a, b in zip(total, noise, strict=True)])
-    assert np.array_equal(curator.T, by_hand.T)
-
-
 @pytest.mark.parametrize("mechanism", [*st.MECHANISMS, "joint gaussian"])
 def test_simulated_noise_is_drawn_from_the_generator_at_the_scale_of_the_law(mechanism):
     X, _, _, counts = problem(3, 50)
@@ -631,46 +608,6 @@ def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise(epsilon):
 
 
 # -- wiring
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("mechanism", [None, *st.MECHANISMS])
-def test_self_training_knows_the_release_and_its_noise(classes, mechanism):
-    """Of three classes or more: the coordinates, the energy, and whether entries of the noise are Laplace."""
-    asked = []
-
-    class Noted(st.SelfTraining):
-        def learn(self, T, transform, noise, *, laplace=False):
-            asked.append((T, transform, noise, laplace))
-            return np.ones((classes, len(transform)))
-
-    X, _, _, counts = problem(classes, 60)
-    terms = {"epsilon": None} if mechanism is None else {"epsilon": 2.0, "mechanism": mechanism}
-    plan = st.plan_statistic(X, classes, 60, **terms)
-    plan = replace(plan, self_training=Noted(plan.self_training.rows, plan.self_training.transform))
-    released = st.release_statistic(counts, plan, SimulationRandomness(5))
-    w = st.fit_statistic(released)
-    if classes == 2:
-        assert not asked
-    else:
-        ((T, transform, noise, laplace),) = asked
-        assert T is released.T
-        assert transform is plan.transform
-        assert (noise, laplace) == (plan.noise, mechanism == "discrete-laplace")
-        assert (w == 1).all()
-
-
-def test_a_release_is_split_by_the_law_of_its_noise(monkeypatch):
-    asked, splits = [], st.public_splits
-    monkeypatch.setattr(
-        st, "public_splits", lambda shape, *, laplace: asked.append((shape, laplace)) or splits(shape, laplace=False)
-    )
-    X, _, _, counts = problem(3, 60)
-    plan = st.plan_statistic(X, 3, 60, epsilon=2.0, rank=2)
-    T = st.release_statistic(counts, plan, SimulationRandomness(5)).T
-    for terms in ({}, {"laplace": False}, {"laplace": True}):
-        plan.self_training.learn(T, plan.transform, plan.noise, **terms)
-    assert asked == [((2, 2), False), ((2, 2), False), ((2, 2), True)]
 
 
 def test_the_energy_of_noise_in_shares_and_of_absent_parties():
