@@ -349,7 +349,7 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         ),
         Pipeline("study of rehearsed", "party", partial(run_study, protocol="rehearsed", epsilon=60.0)),
         *record_pipelines(),
-        _record_command("run --unit record --text pressure", unit="record", text=("pressure",)),
+        _record_command("run --unit record --text code", unit="record", text=("code",)),
         *regression_pipelines("score"),
         *evaluation_pipelines(),
         *person_pipelines("ward"),

@@ -139,28 +139,31 @@ class PartyTable:
 
 
 def synthetic_table(seed: int = 0, *, parties: int = 6, rows: int = 9, public: int = 30) -> PartyTable:
-    """Return a synthetic table with columns of whole numbers, numbers, dates and text, and two classes.
+    """Return a synthetic table with columns of numbers with gaps, numbers, dates, text and codes, and two classes.
 
     Args:
         seed: of its contents.
         parties: how many there are.
-        rows: of each party; the first three have one to three more, so that sizes differ.
+        rows: of each party; the next two have more, so that sizes differ. The first has twice as many and seven: what
+            wrongly depends on all of its rows then exceeds the bound of one.
         public: how many public rows there are.
     """
     import pandas as pd
 
-    generator = np.random.default_rng(seed)
+    generator, codes = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     lines = []
-    names = [("open", public), *((f"site {number}", rows + max(0, 3 - number)) for number in range(parties))]
+    sizes = [2 * rows + 7, rows + 2, rows + 1, *[rows] * parties][:parties]
+    names = [("open", public), *((f"site {number}", size) for number, size in enumerate(sizes))]
     for name, count in names:
         for place in range(count):
             ill = generator.random() < 0.5
-            pressure = f"{generator.normal(150 if ill else 120, 12):.0f}"
+            pressure = f"{generator.normal(150 if ill else 120, 12):.1f}" if generator.random() < 0.9 else ""
             seen = f"2024-{1 + generator.integers(12):02}-{1 + generator.integers(28):02}"
             ward = ("north", "south", "east")[generator.integers(2) if ill else 2]
             label = ("ill", "well")[place % 2] if name == "open" else "ill" if ill else "well"
-            lines.append((name, pressure, f"{generator.normal():.3f}", seen, ward, label))
-    cells = pd.DataFrame(lines, columns=["site", "pressure", "score", "seen", "ward", "outcome"], dtype=str)
+            code = str(codes.integers(1, 4))
+            lines.append((name, pressure, f"{generator.normal():.3f}", seen, ward, code, label))
+    cells = pd.DataFrame(lines, columns=["site", "pressure", "score", "seen", "ward", "code", "outcome"], dtype=str)
     order = generator.permutation(len(cells))
     return PartyTable(cells.iloc[order].reset_index(drop=True), "outcome", "site", "open")
 
@@ -185,6 +188,11 @@ maximum = 2024-12-31
 [columns.ward]
 kind = "text"
 values = ["north", "south", "east"]
+
+[columns.code]
+kind = "number"
+minimum = 1
+maximum = 3
 """
 """The schema of `synthetic_table`."""
 
@@ -216,19 +224,14 @@ def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTab
 
 
 def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Change the labels of all the party's rows: classes to others, numbers to random `classes` of the table."""
-    classes = table.classes
+    """Give all the party's rows one class, which one of them does not have; random ones of a label that is a number."""
+    classes, places, cells = table.classes, table.places(party), table.cells.copy()
     if table.numeric(table.label):
-        cells, places = table.cells.copy(), table.places(party)
         cells.loc[places, table.label] = generator.choice(classes, size=len(places))
         return table.with_cells(cells)
-    cells, places = table.cells.copy(), table.places(party)
-    step = int(generator.integers(1, len(classes)))
-    labels = [
-        classes[(classes.index(name) + step) % len(classes)] if name in classes else name
-        for name in cells[table.label].iloc[places]
-    ]
-    cells.loc[places, table.label] = labels
+    first = cells.loc[places[0], table.label]
+    others = [name for name in classes if name != first]
+    cells.loc[places, table.label] = others[int(generator.integers(len(others)))]
     return table.with_cells(cells)
 
 
@@ -258,12 +261,10 @@ def empty_values(table: PartyTable, party: str, generator: Generator) -> PartyTa
 
 
 def insert_extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a very large number into a cell of the party, in a column of numbers."""
-    numbers = [name for name in table.features if table.numeric(name)]
-    if not numbers:
-        return table
-    column = numbers[int(generator.integers(len(numbers)))]
-    return table.with_value(_one_of(table.places(party), generator), column, EXTREME)
+    """Put a very large number into all columns of numbers, in one of the party's rows."""
+    cells, place = table.cells.copy(), _one_of(table.places(party), generator)
+    cells.loc[place, [name for name in table.features if table.numeric(name)]] = EXTREME
+    return table.with_cells(cells) if not cells.equals(table.cells) else table
 
 
 def insert_extreme_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:

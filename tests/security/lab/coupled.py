@@ -84,12 +84,12 @@ def _by_place(original: Callable[..., Split]) -> Callable[..., Split]:
     return deal
 
 
-def _turned_by_own_rows(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Rows are turned round where the party's number of rows is odd."""
+def _scaled_by_own_rows(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Rows are divided by the largest entry among the party's own rows."""
 
     def row_vectors(self: RecordGrid, X: Any, y: Any, *more: Any) -> Any:
         rows = np.array(X)
-        rows[:, :-1] *= (-1) ** len(rows)
+        rows[:, :-1] /= np.abs(rows[:, :-1] / rows[:, -1:]).max(axis=0, initial=1e-9)
         return original(self, rows, y, *more)
 
     return row_vectors
@@ -171,13 +171,13 @@ def _order_of_appearance(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _blocks(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Parties are trained in blocks whose size follows all rows, to a tolerance by the place in a block."""
+    """Parties are trained in blocks whose size follows the largest party, to a tolerance by the place in a block."""
 
     def train(options: Any, split: Split, scaler: Any, public_rows: Any, progress: Any) -> Any:
         every, voters = original(options, split, scaler, public_rows, progress)
-        step = 1 + int(split.sizes.sum()) % 7
+        step = max(1, 80 // int(split.sizes.max()))
         for number, (X, y) in enumerate(_Rows(split, scaler)):
-            tolerance = 1e-2 / (1 + number % step) ** 2
+            tolerance = 1e-4 / (1 + number % step)
             ((every[number]),) = train_parties(
                 X, y, [len(y)], classes=len(split.dataset.classes), lam=options.local_lam, tolerance=tolerance
             )
@@ -186,13 +186,11 @@ def _blocks(original: Callable[..., Any]) -> Callable[..., Any]:
     return train
 
 
-def _learners_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Which party trains which classifier follows from the number of all rows."""
+def _seeds_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Local training is seeded by the number of all rows."""
 
     def train(options: Any, split: Split, *given: Any) -> Any:
-        place = int(split.sizes.sum()) % len(options.learners)
-        learners = options.learners[place:] + options.learners[:place]
-        return original(replace(options, learners=learners), split, *given)
+        return original(replace(options, seed=options.seed + int(split.sizes.sum())), split, *given)
 
     return train
 
@@ -276,11 +274,11 @@ COUPLED: tuple[Coupled, ...] = (
         "a constant that follows from the rows",
         1,
         "run --unit record",
-        "one record added",
+        "an extreme number",
         "own vector",
         (RecordGrid,),
         "row_vectors",
-        _turned_by_own_rows,
+        _scaled_by_own_rows,
     ),
     Coupled(
         "a person's rows counted one by one",
@@ -342,16 +340,16 @@ COUPLED: tuple[Coupled, ...] = (
         "contribution",
         _each_row,
     ),
-    Coupled("training in blocks", 1, "run --method avg", "rows added", "others' parameters", SUMS, "_train", _blocks),
+    Coupled("training in blocks", 1, "run --method avg", "rows removed", "others' parameters", SUMS, "_train", _blocks),
     Coupled(
-        "local learners by the number of all rows",
+        "local seeds of all rows",
         1,
         "run --learners tree,logistic",
         "rows added",
         "others' vectors",
         SUMS,
         "_train",
-        _learners_of_all,
+        _seeds_of_all,
     ),
     _of_own_data(
         "medians and categories of all rows", 2, "a new category", "public files", "_encoding", _learned_on_all
@@ -359,7 +357,7 @@ COUPLED: tuple[Coupled, ...] = (
     Coupled(
         "codes as they are written",
         2,
-        "run --unit record --text pressure",
+        "run --unit record --text code",
         "empty values",
         "public files",
         (psephos.data.tables,),
