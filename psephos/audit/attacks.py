@@ -27,12 +27,7 @@ SUCCEEDS: Literal["succeeds"] = "succeeds"
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The result of an attack.
-
-    Attributes:
-        gains: name of a secret -> evidence that the coalition has it; empty for a protocol that holds.
-        errors: what honest roles refused, and what ended the run.
-    """
+    """The result of an attack."""
 
     gains: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[PsephosError, ...] = ()
@@ -40,15 +35,7 @@ class AttackResult:
 
 @dataclass(frozen=True)
 class Attack:
-    """One deviation from a protocol.
-
-    Attributes:
-        name: what the adversarial roles do, as a verb phrase.
-        roles: the roles that deviate; "the board" where it shows roles different things.
-        run: makes the attack on the real roles.
-        expected: the class of error that detects it, `HARMLESS` or `SUCCEEDS`.
-        secrets: what it would gain if it succeeded, of the secrets of the protocol's specification.
-    """
+    """One deviation from a protocol."""
 
     name: str
     roles: tuple[str, ...]
@@ -66,14 +53,7 @@ class Attack:
 
 
 def attack_case(name: str, catalogue: Sequence[tuple[Coalition, Sequence[Attack]]]) -> Case:
-    """Make the case of a catalogue: one check of each attack for each coalition that can make it.
-
-    Its secrets are those of the attacks.
-
-    Args:
-        name: of the case.
-        catalogue: coalitions, each with the attacks of its members, alone or together.
-    """
+    """Make the case of a catalogue: one check of each attack for each coalition that can make it."""
 
     def check(attack: Attack, context: AnalysisContext) -> CheckResult:
         result: AttackResult = context.cached((name, attack.name), lambda: attack.run(context))

@@ -54,13 +54,7 @@ COALITIONS: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class CeremonyView:
-    """One ceremony.
-
-    Attributes:
-        messages: kind -> each holder's last message of that kind, without its header: those about the accepted modulus.
-        exponent_shares: (sender, receiver) -> the share of the exponent that the sender sealed for the receiver.
-        shares: the holders' shares of the key.
-    """
+    """One ceremony."""
 
     messages: Mapping[str, Sequence[bytes]]
     exponent_shares: Mapping[tuple[int, int], bytes]

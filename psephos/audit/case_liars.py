@@ -98,11 +98,7 @@ def _run(
     ballots: Mapping[str, Sequence[bytes]],
     replacements: Replacements | None = None,
 ) -> tuple[OpenedSum | None, tuple[PsephosError, ...]]:
-    """Post ballots and run the curator and the holders.
-
-    Returns:
-        The opened sum, or None, and all errors: of refused messages, and of the end of the run.
-    """
+    """Post ballots and run the curator and the holders."""
     holders = [KeyHolder(share, round_) for share in _setting(context).ceremony.shares]
     roles = [*(ScriptedRole(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
     return _drive(Driver(replace_roles(roles, replacements or {}), strict=False))
@@ -122,14 +118,7 @@ def _drive(driver: Driver) -> tuple[OpenedSum | None, tuple[PsephosError, ...]]:
 def _judge(
     opened: OpenedSum | None, errors: tuple[PsephosError, ...], valid: Sequence[int], culprit: str, what: str
 ) -> AttackResult:
-    """Return what a coalition gained in a run.
-
-    Args:
-        opened, errors: as `_run` returns them.
-        valid: numbers of the parties whose ballots are valid.
-        culprit: what an error must contain: the name of the role that deviated.
-        what: the deviation, for the evidence.
-    """
+    """Return what a coalition gained in a run."""
     gains: dict[str, str] = {}
     if opened is not None and (opened.parties != tuple(valid) or opened.sums != _sums(valid)):
         gains[SUM] = f"{what}: what was opened is not the sum of the ballots of parties {list(valid)}"
@@ -241,10 +230,7 @@ def _send_wrong_share(context: AnalysisContext, how: Literal["random", "shaped"]
 
 
 def _confirm_wrongly(context: AnalysisContext, how: Literal["another product", "another holder"]) -> AttackResult:
-    """Confirm a product that nobody observed, or confirm in the name of holder 2.
-
-    The round demands that all three holders confirm the same product.
-    """
+    """Confirm a product that nobody observed, or confirm in the name of holder 2."""
     round_ = _round(context, f"confirms {how}")
 
     def change(post: Post, seen: Sequence[Entry]) -> list[Post]:

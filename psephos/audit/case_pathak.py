@@ -102,12 +102,7 @@ Row = dict[str, float]
 
 
 class _Corrector(ObservedRole):
-    """An honest party of a simulated run, whose published share is corrected so that the total is the ideal output.
-
-    Attributes:
-        ideal_output: (all roles) -> the total.
-        members: of the coalition.
-    """
+    """An honest party of a simulated run, whose published share is corrected so that the total is the ideal output."""
 
     def __init__(
         self,
@@ -175,10 +170,7 @@ def _simulated(context: AnalysisContext, kind: PathakKind, members: Members) -> 
 
 
 def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator) -> list[int]:
-    """Return the noise that the functionality draws: all of it (printed), or the honest parties' shares.
-
-    The scale is computed here from epsilon, independently of the protocol; the solver's tolerance adds less than 2^-15.
-    """
+    """Return the noise that the functionality draws: all of it (printed), or the honest parties' shares."""
     smallest = min(SIZES)
     if terms.variant == "public-bound":
         smallest = terms.smallest_size
@@ -321,15 +313,7 @@ def _compare(
     what: str,
     look: Callable[[str], bool] = lambda name: True,
 ) -> CheckResult:
-    """Compare two samples of views.
-
-    Args:
-        context: of the analysis.
-        left, right: the runs.
-        members: of the coalition.
-        what: what is compared, for the evidence.
-        look: (name of a feature) -> whether it is compared.
-    """
+    """Compare two samples of views."""
     table = plain_table(left[0].keys.comparison)
     rows = [[_row(run, members, table) for run in side] for side in (left, right)]
     sides = [[{name: value for name, value in row.items() if look(name)} for row in side] for side in rows]
@@ -380,11 +364,7 @@ def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, t
 
 
 def _linked_shares(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
-    """Check that a coalition of parties cannot link masked shares to shares that it knows, which would reveal pi_2.
-
-    A masked share a + r is linked to a known a if r is 40 bits shorter than agreed, and two masked shares are linked if
-    their masks are equal; each happens by chance with probability below 2^-39 per pair.
-    """
+    """Check that a coalition of parties cannot link masked shares to shares that it knows, which would reveal pi_2."""
     pairs = 0
     for run in real_runs(context, kind)[:20]:
         masked = [_masked(run, c) for m, c in run.messages(Kind.MASKED_SHARE) if m.receiver in members.names]
@@ -408,11 +388,7 @@ def _linked_shares(kind: PathakKind, members: Members, context: AnalysisContext)
 
 
 def _order_of_places(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
-    """Check that pi_1 alone does not predict who wins the first comparison, which needs pi_2.
-
-    The coalition knows pi_1 and whether its own place is compared again. With a uniform pi_2 its prediction is right
-    with probability 1/2 in each run.
-    """
+    """Check that pi_1 alone does not predict who wins the first comparison, which needs pi_2."""
     right, runs, place = 0, real_runs(context, kind), members.parties[0]
     for run in runs:
         owners = inverse(run.order)
@@ -431,11 +407,7 @@ def _exponents(run: ObservedRun, number: int) -> list[list[mpz]]:
 
 
 def _searchable_factor(run: ObservedRun, members: Members) -> str | None:
-    """Return which noise factor is a power of its bases without fresh randomness, in words; None when none is.
-
-    The analyst knows the noise. Whoever has the bases of such a factor can search for the exponent, as
-    docs/examples/attacks/small_exponent.py does.
-    """
+    """Return which noise factor is a power of its bases without fresh randomness, in words; None when none is."""
     if LEADER not in members.parties:
         return None
     modulus = run.keys.curator.public_key.ciphertext_modulus
@@ -470,10 +442,7 @@ def _jacobi_symbols(kind: PathakKind, context: AnalysisContext) -> CheckResult:
 
 
 def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:
-    """Compare the noise of the smallest party (printed), or of the parties that are not excluded, with its law.
-
-    The grid is coarse and has one rung, to be quick; all parties but one are excluded, so that one share is the law.
-    """
+    """Compare the noise of the smallest party (printed), or of the parties that are not excluded, with its law."""
     honest = 1
     terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
     generator = np.random.default_rng([context.seed, 82])

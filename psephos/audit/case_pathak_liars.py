@@ -50,12 +50,7 @@ SHIFT = (1000, -1000)
 
 @dataclass(frozen=True)
 class _Lies:
-    """The deviation of a coalition.
-
-    Attributes:
-        replacements: of the roles that deviate, by name.
-        own: the party's honest part of the sum -> what the coalition adds to the sum in its place.
-    """
+    """The deviation of a coalition."""
 
     replacements: Mapping[str, MakeObserved]
     own: Callable[[Sequence[int]], Sequence[int]] = tuple

@@ -142,15 +142,7 @@ def _order(message: SentMessage) -> int:
 
 @lru_cache(maxsize=4)
 def _required_noise(variant: Variant, colluders: int) -> tuple[float, float]:
-    """Return the noise that one party must add, in units of the lattice, computed from epsilon and delta.
-
-    Returns:
-        The standard deviation of a party's eta and the scale of its rho (`paper`), or 0 and the variance of its
-        discrete Gaussian share (`gaussian`). In `paper` the eta of all but the colluders has the deviation of
-        Theorem 4.2 as corrected (finding 8), and one rho has the scale 2/epsilon. In `gaussian` the shares of all but
-        the colluders and the party itself cover T sums of L2 sensitivity 2. Snapping and rounding add at most 2^-11
-        of it.
-    """
+    """Return the noise that one party must add, in units of the lattice, computed from epsilon and delta."""
     pitch = 2.0**-OPTIONS.fraction_bits
     sensitivity = 2.0  # one record of norm 1 replaced, |phi'| <= 1
     if variant == "gaussian":

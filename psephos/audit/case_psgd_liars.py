@@ -67,14 +67,7 @@ LIE = (5,) * FEATURES
 
 @dataclass(frozen=True)
 class _Descent:
-    """One run of a descent.
-
-    Attributes:
-        terms: of the series.
-        messages: all messages that were sent.
-        results: the result of every role.
-        refused: (sender, error) of every refused message; the error that ended the run has the sender "".
-    """
+    """One run of a descent."""
 
     terms: SeriesTerms
     messages: Sequence[SentMessage]
@@ -141,15 +134,7 @@ def _valid_descent(
 def _judge(
     context: AnalysisContext, descent: _Descent, culprit: str, what: str, valid: Iterable[int] = HONEST
 ) -> AttackResult:
-    """Return what a coalition gained in a descent.
-
-    Args:
-        context: of the analysis.
-        descent: the run.
-        culprit: name of the role that deviated, which an error must contain.
-        what: the deviation, for the evidence.
-        valid: numbers of the parties whose ballots are valid.
-    """
+    """Return what a coalition gained in a descent."""
     gains: dict[str, str] = {}
     points, rounds = _valid_descent(context, descent, valid)
     states = [descent.results[f"party {number}"].progress for number in HONEST]

@@ -73,14 +73,7 @@ Spec = StatisticSpec | OwnDataSpec | RehearsedSpec | RecordSpec | EvaluationSpec
 
 @dataclass(frozen=True)
 class _Statistic(SumAnalysis):
-    """The sum of a statistic.
-
-    Attributes:
-        own: what the sum is of where it is of own rows; None for votes.
-        noise: the law of the noise that the parties add; None where the curator adds it.
-        sensitivity: the L1 sensitivity of the sum, or L2 with Gaussian noise, by docs/theory.md, in units of the grid:
-            of one replaced party, or of one replaced row where rows are protected. 0 where it is no constant.
-    """
+    """The sum of a statistic."""
 
     own: Own | Literal["records", "rehearsed", "scores", "errors"] | None = None
     noise: Literal["laplace", "gaussian"] | None = "laplace"
@@ -156,10 +149,7 @@ class _Statistic(SumAnalysis):
     def sum_of_shares(
         self, length: int, shares: int, generator: np.random.Generator, law: Fraction | None = None
     ) -> list[int]:
-        """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy.
-
-        `law`: the scale of discrete Laplace or the variance of discrete Gaussian noise; by default that of `plan`.
-        """
+        """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy."""
         if self.noise is None:
             return [0] * length
         if self.noise == "gaussian":
@@ -234,10 +224,7 @@ class _Statistic(SumAnalysis):
     # -- checks of its own
 
     def noise_law(self, context: AnalysisContext) -> CheckResult:
-        """Compare the noise in the vectors of all parties but the colluders and one more with the whole law.
-
-        The noise is what the parties' roles add to their exact vectors; numpy draws the law.
-        """
+        """Compare the noise in the vectors of all parties but the colluders and one more with the whole law."""
         generator, exact = np.random.default_rng([context.seed, 79]), self.exact(context)
         round_, contribution = self.round(context, "noise law"), self.contribution(context, "honest")
         encryptor = Encryptor(round_.key, randomness=context.coins(self.label, "noise law"), expected=100)
@@ -293,10 +280,7 @@ class _Statistic(SumAnalysis):
         return CheckResult(list(self.real(context)[0].opened.sums) == exact, "it opens the sum of all vectors")
 
     def same_inputs(self, context: AnalysisContext) -> CheckResult:
-        """Check that data sets of different sizes with equal votes, or the same direction, give equal ballots.
-
-        The coins are the same for both.
-        """
+        """Check that data sets of different sizes with equal votes, or the same direction, give equal ballots."""
         ballots, votes, auxiliary = [], [], self.auxiliary(context)
         X, y = self.rows(context)[-1]  # two rows of two classes have the same direction for any ridge parameter
         for copies in (1, 5):

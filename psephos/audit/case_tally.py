@@ -52,11 +52,7 @@ class _Votes(SumAnalysis):
         return TallySpec(AuxiliarySet(_auxiliary(context)), CLASSES)
 
     def voters(self, context: AnalysisContext, inputs: str) -> Sequence[Voter]:
-        """Return the parties' classifiers.
-
-        `inputs`: "honest"; "swapped", where parties 0 and 1 exchange their votes; "trained" and "twin", where party 0
-        has other data and another classifier in one than in the other, with the same votes.
-        """
+        """Return the parties' classifiers."""
         votes = _votes(context)
         if inputs == "swapped":
             votes = votes[[1, 0, 2, 3, 4]]

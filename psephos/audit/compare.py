@@ -34,10 +34,7 @@ _LARGEST_TREE = 200_000
 
 
 class EnumeratedRandomness(Randomness):
-    """Randomness that answers every `below` and `bits` from a script, so that all answers can be enumerated.
-
-    Raw bytes are zeros: the functions that are enumerated use them for group elements only, which other checks test.
-    """
+    """Randomness that answers every `below` and `bits` from a script, so that all answers can be enumerated."""
 
     def __init__(self, script: list[int]) -> None:
         self.script = script
@@ -82,15 +79,7 @@ def exact_distribution(run: Callable[[Randomness], Hashable]) -> dict[Hashable, 
 
 @dataclass(frozen=True)
 class TwoSampleResult:
-    """The result of a two-sample test.
-
-    Attributes:
-        differ: whether the hypothesis that both samples have the same law is rejected.
-        rate: the false-alarm rate of the whole test.
-        p_value: Bonferroni-corrected over the parts of the test; at most `rate` when `differ`.
-        accuracy: the share of held-out rows that the classifier gets right.
-        column: the feature with the smallest Kolmogorov-Smirnov p-value.
-    """
+    """The result of a two-sample test."""
 
     differ: bool
     rate: float
@@ -129,13 +118,7 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
 
 
 def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:
-    """Compare two samples of views by `two_sample`, and say the result in words.
-
-    Args:
-        context: with the false-alarm rate and the seed.
-        sides: the two samples; a view maps names of features to numbers, and -1 stands for a feature it lacks.
-        what: what is compared, for the evidence.
-    """
+    """Compare two samples of views by `two_sample`, and say the result in words."""
     names = list(dict.fromkeys(name for side in sides for row in side for name in row))
     left, right = (np.array([[row.get(name, -1.0) for name in names] for row in side], dtype=float) for side in sides)
     test = two_sample(left, right, rate=context.rate, names=names, seed=context.seed)
@@ -163,10 +146,7 @@ def _ks_tail(rows: int, gap: int) -> float:
 
 
 def detectable_accuracy(rows: int, *, rate: float, power: float = 0.99) -> float:
-    """Return the smallest true accuracy of a classifier that `two_sample` detects with probability `power`.
-
-    `rows`: views per side. `rate`: the false-alarm rate.
-    """
+    """Return the smallest true accuracy of a classifier that `two_sample` detects with probability `power`."""
     test_rows = 2 * (rows - rows // 2)
     needed = int(binom.isf(rate / 2, test_rows, 0.5)) + 1
     low, high = 0.5, 1.0

@@ -36,14 +36,7 @@ Honest = Callable[[str], tuple[Round, list[Ballot]]]
 
 @dataclass(frozen=True)
 class DeviatingRequest:
-    """A request, or a message that prepares one, which would isolate the vectors of some parties.
-
-    Attributes:
-        name: what the curator does, as a verb phrase.
-        send: (setting, a round, the ballots of all its parties) -> whether a role answered; raises the error with which
-            the role refused.
-        expected: the class of that error.
-    """
+    """A request, or a message that prepares one, which would isolate the vectors of some parties."""
 
     name: str
     send: Callable[[AuditSetting, Round, list[Ballot]], bool]
@@ -63,12 +56,7 @@ def request_attacks(
     setting: Callable[[AnalysisContext], AuditSetting],
     ballots: Callable[[AnalysisContext, str], tuple[Round, list[Ballot]]],
 ) -> tuple[Attack, ...]:
-    """Return every request of `REQUESTS` as an attack on one kind of encrypted sum.
-
-    Args:
-        setting: (context) -> the keys of all roles.
-        ballots: (context, label) -> a fresh round and every party's ballot in it.
-    """
+    """Return every request of `REQUESTS` as an attack on one kind of encrypted sum."""
 
     def run(request: DeviatingRequest, context: AnalysisContext) -> AttackResult:
         return request.run(setting(context), partial(ballots, context))

@@ -74,12 +74,7 @@ __all__ = [
 
 @dataclass
 class NeighbourComparison:
-    """The result of one comparison.
-
-    Attributes:
-        findings: what contradicts the claims.
-        ratio: the largest ratio of an observed change to the claimed bound; None where there is no bound.
-    """
+    """The result of one comparison."""
 
     findings: list[Finding] = field(default_factory=list)
     ratio: float | None = None
@@ -98,14 +93,7 @@ class NeighbourComparison:
 def compare(
     before: RunRecord, after: RunRecord, party: str, neighbour: PartyTable, *, changes: bool = True
 ) -> NeighbourComparison:
-    """Compare two runs with the claims of the plan.
-
-    Args:
-        before, after: the runs on a table and on its neighbour.
-        party: the party whose rows differ.
-        neighbour: the table of `after`, as the pipeline used it.
-        changes: False where no party's rows differ, so that nothing may change.
-    """
+    """Compare two runs with the claims of the plan."""
     comparison = NeighbourComparison()
     add = comparison.add_finding
     if before.error is not None or after.error is not None:
@@ -203,10 +191,7 @@ def _shortened(first: Sequence[str], second: Sequence[str]) -> str:
 
 
 def pipelines(**options: Any) -> tuple[Pipeline, ...]:
-    """Return the pipelines for any table with public rows or a schema: `psephos run` by every method, and simulations.
-
-    `options`: options about the table, which all commands have (`psephos.data.own.TableOptions`).
-    """
+    """Return the pipelines for any table with public rows or a schema: `psephos run` by every method, and simulations."""
     sums = partial(run_sums, simulate_average, AverageOptions, **options)
     return (
         *(_command(f"run --method {method}", method=method, **options) for method in METHODS),
@@ -269,10 +254,7 @@ def person_pipelines(column: str) -> tuple[Pipeline, ...]:
 
 
 def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
-    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction.
-
-    Each is there of a record, of a person, and of a party.
-    """
+    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction."""
     study = partial(run_study, protocol="regression", delta=1e-6)
     record: dict[str, Any] = {"label": label, "private_sizes": True}
     by_party = partial(study, parameters=("unit=party", "dropouts=1"), absent=1)
@@ -387,19 +369,7 @@ def audit_pipelines(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Iterator[ComparedRun]:
-    """Run each pipeline on a table and on each of its neighbours, and compare.
-
-    Args:
-        table: by default the synthetic one.
-        chosen: the pipelines; by default `default_pipelines()`.
-        seed: of the neighbours, and of the choice of the party.
-        progress: called before each comparison.
-
-    Yields:
-        The comparison of each run with that on the original table, and of the noise with colluding parties.
-
-    Raises the error with which a pipeline refuses the table itself.
-    """
+    """Run each pipeline on a table and on each of its neighbours, and compare."""
     table = synthetic_table(seed) if table is None else table
     party = table.parties[seed % len(table.parties)]
     for pipeline in chosen or default_pipelines():

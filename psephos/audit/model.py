@@ -80,14 +80,7 @@ Run = Callable[[AnalysisContext], CheckResult]
 
 @dataclass(frozen=True)
 class Members:
-    """The members of a coalition.
-
-    Attributes:
-        curator: whether the curator is one.
-        parties, holders: their numbers.
-        opens: whether they can decrypt single ballots, as the dealer and t holders can.
-        lying: whether its parties deviate from the protocol.
-    """
+    """The members of a coalition."""
 
     curator: bool = False
     parties: tuple[int, ...] = ()
@@ -175,11 +168,7 @@ def expected_verdict(coalition: Coalition, secret: str) -> Verdict:
 
 
 def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, AuditedCell]]:
-    """Return the matrix, coalition -> secret -> cell, that follows from the results of all checks.
-
-    Raises:
-        KeyError: no check looks at some secret of some coalition. Such a cell is an error of the case, and not hidden.
-    """
+    """Return the matrix, coalition -> secret -> cell, that follows from the results of all checks."""
     matrix: dict[str, dict[str, AuditedCell]] = {}
     for coalition in case.coalitions:
         row: dict[str, AuditedCell] = {}

@@ -46,11 +46,7 @@ class Edit(NamedTuple):
 
 
 def function_of(owner: Any, name: str) -> Any:
-    """Return the plain function behind `owner.name`: a function, method, property, or class or static method.
-
-    Raises:
-        InvalidParameter: `owner` has no such name.
-    """
+    """Return the plain function behind `owner.name`: a function, method, property, or class or static method."""
     try:
         original = inspect.getattr_static(owner, name)
     except AttributeError:
@@ -60,21 +56,7 @@ def function_of(owner: Any, name: str) -> Any:
 
 @contextmanager
 def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
-    """Replace `old` by `new` in the code of `owner.name` while the block runs.
-
-    The edited function is that of the class, or of all modules that hold the function under this name. References under
-    other names, or in tables, keep the original.
-
-    Args:
-        owner: a module or class.
-        name: one of its functions, methods or properties.
-        old: a pattern (`psephos.audit.patterns`) that matches one expression or statement of the function.
-        new: what takes its place, with holes of `old`; empty to leave out a statement.
-
-    Raises:
-        InvalidParameter: `old` does not match exactly one place: the protocol has changed, and so must the mutant. Or
-            the function refers to a variable of an enclosing function, or to `super()`, which the edited one lacks.
-    """
+    """Replace `old` by `new` in the code of `owner.name` while the block runs."""
     function = inspect.unwrap(function_of(owner, name))
     if function.__code__.co_freevars:
         raise InvalidParameter(
@@ -95,11 +77,7 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(places: Sequence[Any], name: str, original: Any, broken: Any) -> Iterator[None]:
-    """Replace the attribute `name` of modules or classes by `broken` while the block runs.
-
-    A class that inherits the attribute inherits it again afterwards. The caches of the functions of psephos are emptied
-    before and after.
-    """
+    """Replace the attribute `name` of modules or classes by `broken` while the block runs."""
     inheriting = [place for place in places if name not in vars(place)]
     try:
         for place in places:
@@ -133,15 +111,7 @@ def _holding(name: str, value: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One protocol broken by one edit.
-
-    Attributes:
-        name: what is broken, in the field's words.
-        protocol: name of the protocol whose analysis must catch it.
-        owner, function, old, new: the edit, as in `edited`.
-        check: name of the check that must find the leak.
-        views: number of views on each side of a two-sample test, enough for the check to find the leak.
-    """
+    """One protocol broken by one edit."""
 
     name: str
     protocol: str
@@ -172,11 +142,7 @@ def caught_by(mutant: Mutant, case: Case, context: AnalysisContext) -> tuple[str
 
 
 def for_protocol(mutants: Iterable[Mutant], protocol: str, *names: str) -> tuple[Mutant, ...]:
-    """Return copies of the named mutants that the analysis of another protocol must catch too.
-
-    Raises:
-        InvalidParameter: no mutant has one of the names.
-    """
+    """Return copies of the named mutants that the analysis of another protocol must catch too."""
     named = tuple(replace(mutant, protocol=protocol) for mutant in mutants if mutant.name in names)
     if missing := set(names) - {mutant.name for mutant in named}:
         raise InvalidParameter(f"there is no mutant {', '.join(sorted(missing))}; was it renamed?")

@@ -45,13 +45,7 @@ EXTREME = "9e99"
 
 @dataclass(frozen=True)
 class PartyTable:
-    """A table with a column that names the owner of each row.
-
-    Attributes:
-        cells: text, as `psephos.data.tables.read_table` returns it; the index is ignored.
-        label, party: names of the columns with the class and the owner.
-        public: the owner of the public rows, "" where no row of the table is public.
-    """
+    """A table with a column that names the owner of each row."""
 
     cells: pd.DataFrame = field(repr=False)
     label: str
@@ -60,10 +54,7 @@ class PartyTable:
 
     @classmethod
     def read(cls, path: Path, label: str, party: str, public: str = "") -> PartyTable:
-        """Read a CSV or Parquet file. Other arguments: as the attributes.
-
-        Raises what `read_table` raises, and DataError for a file without these columns.
-        """
+        """Read a CSV or Parquet file. Other arguments: as the attributes."""
         cells = read_table(path)
         if missing := [name for name in (label, party) if name not in cells.columns]:
             raise DataError(f"{path} has no column {missing[0]!r}; it has: {', '.join(cells.columns)}")
@@ -86,10 +77,7 @@ class PartyTable:
 
     @property
     def classes(self) -> list[str]:
-        """Labels of the public rows, sorted, or of all rows where none are public.
-
-        Raises DataError for fewer than two.
-        """
+        """Labels of the public rows, sorted, or of all rows where none are public."""
         labels = self.cells[self.label]
         chosen = labels[self.cells[self.party] == self.public] if self.public else labels
         classes = sorted(set(chosen) - {""})
@@ -139,15 +127,7 @@ class PartyTable:
 
 
 def synthetic_table(seed: int = 0, *, parties: int = 6, rows: int = 9, public: int = 30) -> PartyTable:
-    """Return a synthetic table with columns of numbers with gaps, numbers, dates, text and codes, and two classes.
-
-    Args:
-        seed: of its contents.
-        parties: how many there are.
-        rows: of each party; the next two have more, so that sizes differ. The first has twice as many and seven: what
-            wrongly depends on all of its rows then exceeds the bound of one.
-        public: how many public rows there are.
-    """
+    """Return a synthetic table with columns of numbers with gaps, numbers, dates, text and codes, and two classes."""
     import pandas as pd
 
     generator, codes = np.random.default_rng(seed), np.random.default_rng([seed, 1])
@@ -326,13 +306,7 @@ def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyT
 
 
 def replace_person(column: str) -> Change:
-    """Return the change that replaces all rows of one of the party's persons by those of another person.
-
-    `column`: names the persons.
-
-    The new person has another name and twelve rows: copies of one row of any party, with one random class. Their sum
-    is long, as equal rows cannot cancel.
-    """
+    """Return the change that replaces all rows of one of the party's persons by those of another person."""
 
     def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
         return _with_person(_without_person(table, party, column, generator), party, column, generator)
@@ -392,13 +366,7 @@ def _one_of(places: list[int], generator: Generator) -> int:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A change of one party's rows.
-
-    Attributes:
-        name: of the change.
-        change: makes the neighbour.
-        reorders: whether it only changes the order of rows, on which no sum over rows may depend.
-    """
+    """A change of one party's rows."""
 
     name: str
     change: Change

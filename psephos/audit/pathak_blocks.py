@@ -71,11 +71,7 @@ def exact_comparison(context: AnalysisContext) -> CheckResult:
 
 
 def blinded_answers(context: AnalysisContext) -> CheckResult:
-    """Check that no blind h^r is used twice.
-
-    If an answer were a function of the question, the share and few coins, the asker could search for the share. A batch
-    has two comparisons of the same share, as with all pairs and in a long tournament.
-    """
+    """Check that no blind h^r is used twice."""
     public = _tiny_key(context).public_key
     questions = [tuple(public.encrypt([1], context.coins("blind question")))]
     ciphertexts: set[mpz] = set()
@@ -89,11 +85,7 @@ def blinded_answers(context: AnalysisContext) -> CheckResult:
 
 
 def wide_comparison(context: AnalysisContext) -> CheckResult:
-    """Compare the asker's views of two batches of two 12-bit comparisons with the same outcomes.
-
-    The views show blinds, order and masked bits. The low bits of the second comparison differ between the batches,
-    which a coin that is shared with the first comparison would show.
-    """
+    """Compare the asker's views of two batches of two 12-bit comparisons with the same outcomes."""
     key = keys_of(context).comparison
     public, table = key.public_key, plain_table(key)
     sides: tuple[list[dict[str, float]], ...] = ([], [])

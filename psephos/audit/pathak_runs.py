@@ -85,12 +85,7 @@ class ObservedRoles:
 
 
 class ObservedRole(Tampering):
-    """A role that receives messages one by one and keeps all its states.
-
-    Attributes:
-        states: the states of the honest role, in order.
-        setting: all roles of the run.
-    """
+    """A role that receives messages one by one and keeps all its states."""
 
     def __init__(self, honest: Role, setting: ObservedRoles) -> None:
         super().__init__(honest)
@@ -146,16 +141,7 @@ HONEST = Members()
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """One run.
-
-    Attributes:
-        terms: what was agreed on.
-        keys: the keys of all roles.
-        transcript: all messages.
-        setting: the roles with their states.
-        contributions: what each party contributed to the sum, by its number.
-        total: the published sum, d integers.
-    """
+    """One run."""
 
     terms: PathakTerms
     keys: PathakKeys = field(repr=False)
@@ -240,15 +226,7 @@ def keys_of(context: AnalysisContext) -> PathakKeys:
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
-    """Return synthetic records.
-
-    Args:
-        generator: of the samples. size: how many records.
-        turn: the angle of the class boundary.
-
-    Returns:
-        X, float64 (size, d) with rows of norm below 1, and y, int64 (size,).
-    """
+    """Return synthetic records."""
     X = generator.normal(size=(size, FEATURES))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
@@ -257,11 +235,7 @@ def made_up_records(generator: np.random.Generator, size: int, turn: float) -> R
 
 
 def records_of(context: AnalysisContext, inputs: str) -> list[Records]:
-    """Return every party's records.
-
-    With `inputs` "exchanged", as opposed to "honest", parties 1 and 2 exchange their data sets, which does not change
-    the ideal output.
-    """
+    """Return every party's records."""
 
     def make() -> list[Records]:
         records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
@@ -299,15 +273,7 @@ def run_observed(
     label: str,
     replacements: Mapping[str, MakeObserved],
 ) -> ObservedRun:
-    """Run the real protocol.
-
-    Args:
-        context: with the coins.
-        kind: of the terms.
-        records: of each party.
-        label: names the coins.
-        replacements: name of a role -> what makes its replacement.
-    """
+    """Run the real protocol."""
     transcript, setting = RecordedTranscript(partial(context.coins, label)), ObservedRoles()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*participants(terms), CONSUMERS]

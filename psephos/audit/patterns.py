@@ -46,11 +46,7 @@ class PatternMatch:
 
 
 def parse_pattern(text: str) -> ast.expr | list[ast.stmt]:
-    """Return the syntax tree of an expression, or of statements, with holes; an empty text is an empty list.
-
-    Raises:
-        InvalidParameter: `text` is not Python with holes.
-    """
+    """Return the syntax tree of an expression, or of statements, with holes; an empty text is an empty list."""
     source = re.sub(r"\$\.\.\.(?=\w)", _REST, textwrap.dedent(text).strip())
     source = re.sub(r"\$(?=\w)", _HOLE, source)
     try:
@@ -91,17 +87,7 @@ def find(tree: ast.AST, pattern: str) -> list[PatternMatch]:
 
 
 def substitute(tree: ast.AST, pattern: str, replacement: str, where: str = "the code") -> None:
-    """Replace, in place, the one node or run of statements of `tree` that `pattern` matches.
-
-    Args:
-        tree: a parsed function.
-        pattern: what to replace; an expression, or statements.
-        replacement: of the same kind, with holes of the pattern; an empty one removes statements.
-        where: what to call the tree in an error.
-
-    Raises:
-        InvalidParameter: `pattern` matches nothing or more than once, or `replacement` does not fit it.
-    """
+    """Replace, in place, the one node or run of statements of `tree` that `pattern` matches."""
     parsed, new, places = parse_pattern(pattern), parse_pattern(replacement), find(tree, pattern)
     if len(places) != 1:
         raise InvalidParameter(
@@ -196,10 +182,7 @@ def _match_list(patterns: Sequence[Any], trees: Sequence[Any], bindings: Binding
 
 
 def _match_call(pattern: ast.Call, call: ast.Call, bindings: Bindings) -> Bindings | None:
-    """Match a call; return the extended bindings, or None.
-
-    Keyword arguments match by name, in any order. `...` among the arguments also stands for further keywords.
-    """
+    """Match a call; return the extended bindings, or None."""
     extended = _match(pattern.func, call.func, bindings)
     unmatched = list(call.keywords)
     for keyword in pattern.keywords:

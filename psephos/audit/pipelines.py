@@ -82,13 +82,7 @@ DERIVED_LINES = re.compile(
 
 @dataclass(frozen=True)
 class Bound:
-    """A plan's claim of how much one party, or one record, can change a vector, in units of the vector.
-
-    Attributes:
-        l1, l2: bounds of the norms of the change; infinite where the plan has none.
-        votes: the number of entries of one vote where the vector holds votes, otherwise 0. For votes the bound is their
-            number.
-    """
+    """A plan's claim of how much one party, or one record, can change a vector, in units of the vector."""
 
     l1: float = np.inf
     l2: float = np.inf
@@ -105,21 +99,7 @@ class Bound:
 
 @dataclass
 class RunRecord:
-    """What is recorded of one run, public or private. It contains secrets.
-
-    Attributes:
-        roster: names of the parties, in order.
-        local: name of a party -> digests of what it computed and did not send: its rows and its parameters.
-        vectors: name of a sum -> name of a party -> the vector that it encrypted.
-        bounds: name of a sum -> how much one party may change its vector.
-        released: method -> the classifier with the curator's noise, and how much one party may change it in L2.
-        terms: name of a sum -> its public terms.
-        files: place in a public file -> its content, where that is not a function of the noisy result.
-        whole: name of a file -> digest of its whole content.
-        messages: sender, receiver, kind and length of each message.
-        shares: name of a sum -> how many shares of the noise t - 1 holders do not know, and how many make up the law.
-        error: the error with which the run was refused.
-    """
+    """What is recorded of one run, public or private. It contains secrets."""
 
     roster: tuple[str, ...] = ()
     local: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
@@ -136,18 +116,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A command that is run on a table.
-
-    Attributes:
-        name: the command.
-        unit: the unit of privacy: "party" or "record".
-        run: runs it on a table, in an empty directory.
-        without_public: whether it gets the table without its public rows.
-        refuses: whether it must refuse every table.
-        private_sizes: whether a protocol that protects a record keeps the number of a party's rows private.
-        persons: the column that names persons, where these are protected; "" otherwise.
-        label: the column of the number that is predicted, in place of the table's label; "" for its classes.
-    """
+    """A command that is run on a table."""
 
     name: str
     unit: str
@@ -244,15 +213,7 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
 def record_sum(
     record: RunRecord, name: str, round_: Round, spec: SumSpec, vectors: Mapping[str, Vector], unknown: int
 ) -> None:
-    """Record one sum: its terms, every party's vector, and the bounds that the specification claims.
-
-    Args:
-        record: where it is recorded.
-        name: of the sum.
-        round_, spec: its terms and specification.
-        vectors: name of a party -> the vector that it encrypted.
-        unknown: how many shares of the noise t - 1 key holders do not know.
-    """
+    """Record one sum: its terms, every party's vector, and the bounds that the specification claims."""
     shares = spec.shares if isinstance(spec, StatisticSpec | RecordSpec | RehearsedSpec | EvaluationSpec) else None
     plan = round_.plan
     public = (plan.length, plan.minimum, plan.maximum, plan.addends, round_.minimum_ballots, round_.proofs)

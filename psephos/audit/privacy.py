@@ -67,16 +67,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MechanismExperiment:
-    """One mechanism on a worst-case pair of inputs.
-
-    Attributes:
-        name: of the mechanism.
-        dimension: of its output.
-        epsilon, delta: what it claims.
-        run: (0 for the first or 1 for the second input, randomness) -> one output.
-        score: outputs, (samples, dimension) -> the log-likelihood ratio of the claimed law, or anything that increases
-            with it, (samples,). The power of the audit depends on it, its validity does not.
-    """
+    """One mechanism on a worst-case pair of inputs."""
 
     name: str
     dimension: int
@@ -87,19 +78,7 @@ class MechanismExperiment:
 
 
 def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
-    """Return a lower bound on epsilon.
-
-    Events are {score >= t} and {score <= t}; t and the direction are chosen on the even-numbered outputs, and the bound
-    is computed on the odd-numbered ones.
-
-    Args:
-        first, second: scores of the outputs on two neighbouring inputs, (samples,).
-        delta: of the claim.
-        confidence: of the bound.
-
-    Raises:
-        InvalidParameter: fewer than 10 outputs of an input.
-    """
+    """Return a lower bound on epsilon."""
     _check_samples(min(len(first), len(second)))
     risk = (1 - confidence) / 2
 
@@ -141,17 +120,7 @@ def audit_privacy(
     progress: Progress = silent,
     runs: Iterable[ComparedRun] = (),
 ) -> PrivacyAuditResult:
-    """Compute a lower bound on the epsilon of every mechanism.
-
-    Args:
-        epsilon: what each mechanism claims.
-        samples: outputs for each of the two inputs.
-        progress: called before each mechanism.
-        runs: comparisons of commands on neighbouring tables (`psephos.audit.end_to_end.audit_pipelines`), which become
-            part of the result; they are made first.
-
-    Raises InvalidParameter as `experiments` and `lower_bound` do.
-    """
+    """Compute a lower bound on the epsilon of every mechanism."""
     start, planned = time.perf_counter(), list(experiments(epsilon))
     _check_samples(samples)
     compared = list(runs)
@@ -164,14 +133,7 @@ def audit_privacy(
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[MechanismExperiment]:
-    """Yield every mechanism at every dimension up to 3.
-
-    Args:
-        epsilon: what each claims, in (0, 64].
-        noise_factor: scales the noise, in (0, 1]; below 1 the claim is wrong, to test the audit.
-
-    Raises InvalidParameter, when the first one is requested, for values outside these ranges.
-    """
+    """Yield every mechanism at every dimension up to 3."""
     epsilon = check_epsilon(epsilon)
     if not 0 < noise_factor <= 1:
         raise InvalidParameter(f"the noise factor must lie in (0, 1], not be {noise_factor}")
@@ -273,11 +235,7 @@ def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: flo
 
 
 def _vote_directions(mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of directions of votes, three classes, M = 2: one party's probabilities become their mirror.
-
-    Both vectors then have norm 1 and opposite signs, which is the largest change; with the discrete Laplace, whose
-    likelihood ratio depends on the entries one by one, in two dimensions.
-    """
+    """Return the release of directions of votes, three classes, M = 2: one party's probabilities become their mirror."""
     plan = plan_statistic(
         np.array([[1.0], [-1.0]]),
         3,
@@ -326,10 +284,7 @@ def _average(epsilon: float, factor: float) -> MechanismExperiment:
 def _perturbation(
     name: str, inputs: Sequence[Perturbable], bound: Sensitivity, epsilon: float, factor: float
 ) -> MechanismExperiment:
-    """Return `psephos.curator.hamm.release.perturb` on two neighbouring vectors.
-
-    Dividing epsilon by the factor scales the noise by it.
-    """
+    """Return `psephos.curator.hamm.release.perturb` on two neighbouring vectors."""
     return MechanismExperiment(
         name,
         len(inputs[0].w),
@@ -343,10 +298,7 @@ def _perturbation(
 def _noisy_sums(
     name: str, epsilon: float, delta: float, step: int, draw: Callable[[Randomness], int], steps: int = 1
 ) -> MechanismExperiment:
-    """Return sums with noise that the parties draw in shares, of which only the honest parties' shares are unknown.
-
-    One party changes each of `steps` sums by `step`.
-    """
+    """Return sums with noise that the parties draw in shares, of which only the honest parties' shares are unknown."""
 
     def run(which: int, randomness: Randomness) -> Array:
         return np.array([float(which * step + draw(randomness)) for _ in range(steps)])
@@ -397,10 +349,7 @@ def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
 
 
 def _gop(epsilon: float, factor: float) -> MechanismExperiment:
-    """Return objective perturbation (Rajkumar's Algorithm 4) for one record whose label changes, at the largest slope.
-
-    It uses the exact minimiser, which the theorem is about.
-    """
+    """Return objective perturbation (Rajkumar's Algorithm 4) for one record whose label changes, at the largest slope."""
     loss, lam = loss_named("huber", 2), 100.0
     slack = psgd_bounds.compute_slack(epsilon, lam, 1, loss.smoothness)
     sigma = psgd_bounds.sigma_from_density_ratio(1, slack.epsilon, AUDIT_DELTA, sensitivity=2 * loss.lipschitz)

@@ -147,10 +147,7 @@ def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier
 
 
 def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
-    """Run `psephos evaluate` on a model whose coefficients are fixed numbers.
-
-    `chosen`: fields of `EvaluationOptions`; with the task regression the model predicts a number.
-    """
+    """Run `psephos evaluate` on a model whose coefficients are fixed numbers."""
     settings = {**SETTINGS, "workers": 1, "epsilon": 1.0, **table_options(table, directory), **chosen}
     evaluated = _fixed_model(*load_split(EvaluationOptions(**settings)))
     run, transcript = EvaluationRun(EvaluationOptions(**settings), evaluated), Transcript(secrets=True)

@@ -30,10 +30,7 @@ CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
 
 
 def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
-    """Return a test key, the same for the same seed, so that a failure can be repeated. It protects nothing.
-
-    `bits`: of the modulus. `degree`: s of Damgard and Jurik's n^(s+1).
-    """
+    """Return a test key, the same for the same seed, so that a failure can be repeated. It protects nothing."""
     randomness = SimulationRandomness(seed, "private_key")
     return generate_private_key(bits, degree=degree, test_key=True, randomness=randomness)
 

@@ -36,12 +36,7 @@ KEY_BITS = 128
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """The keys of all roles.
-
-    Attributes:
-        private_key: the whole private key, which only the dealer and the analyst know.
-        ceremony: the public key, the holders' shares and the parties' signing keys.
-    """
+    """The keys of all roles."""
 
     private_key: PrivateKey = field(repr=False)
     ceremony: KeySetup
@@ -56,13 +51,7 @@ def make_setting(
     key_bits: int = KEY_BITS,
     degree: int = 1,
 ) -> AuditSetting:
-    """Return the keys that `psephos.simulation.key_setup` makes, with the private key, which its coins give once more.
-
-    Args:
-        coins: of all keys.
-        parties, holders: how many there are. threshold: how many holders open a sum.
-        key_bits: of the modulus. degree: s of n^(s+1).
-    """
+    """Return the keys that `psephos.simulation.key_setup` makes, with the private key, which its coins give once more."""
     tape = RecordedRandomness(coins)
     ceremony = setup_keys(
         parties,
@@ -89,18 +78,9 @@ class FixedVoter:
 
 
 class TrainedVoter:
-    """A nearest-class-mean classifier; repeating every training sample changes its data, its size and no vote.
-
-    Attributes:
-        samples: its training data, float64 (40 * copies, 2): the secrets "data" and, by their number, "sizes".
-        means: of the classes, float64 (K, 2): the secret "classifier".
-    """
+    """A nearest-class-mean classifier; repeating every training sample changes its data, its size and no vote."""
 
     def __init__(self, seed: int, copies: int, classes: int) -> None:
-        """
-        Args:
-            seed: of the training data. copies: how often each sample occurs. classes: K.
-        """
         generator = np.random.default_rng([seed, 2])
         X = generator.normal(size=(40, 2))
         y = np.digitize(X[:, 0], np.linspace(-0.5, 0.5, classes - 1))
@@ -115,15 +95,7 @@ class TrainedVoter:
 
 @dataclass(frozen=True)
 class SumRun:
-    """One run of an encrypted sum, real or simulated.
-
-    Attributes:
-        round: its terms.
-        transcript: its messages.
-        opened: the sum that the curator opened.
-        vectors: party number -> the vector it encrypted, as far as known; a coalition knows those of its members.
-        before: the sums before this one, where the protocol takes several.
-    """
+    """One run of an encrypted sum, real or simulated."""
 
     round: Round
     transcript: Transcript
@@ -170,16 +142,7 @@ def run_sum(
     label: str,
     **conditions: Any,
 ) -> SumRun:
-    """Run an encrypted sum: ballots are cast, multiplied and opened.
-
-    Args:
-        context: with the coins.
-        setting: the keys.
-        round_: the terms.
-        contribution: makes the parties.
-        label: names the coins of the run.
-        conditions: fields of `RunConfig`.
-    """
+    """Run an encrypted sum: ballots are cast, multiplied and opened."""
     transcript = RecordedTranscript(partial(context.coins, label))
     run = simulate_sum(round_, setting.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
     return SumRun(round_, transcript, run.opened, run.vectors)
@@ -219,14 +182,7 @@ def run_tally_round(
     voters: Sequence[Voter],
     label: str,
 ) -> SumRun:
-    """Run one round of the encrypted tally.
-
-    Args:
-        context: with the coins. setting: the keys.
-        auxiliary: the samples, float64 (N, d). classes: K.
-        voters: the parties' classifiers.
-        label: names the coins of the run.
-    """
+    """Run one round of the encrypted tally."""
     spec = TallySpec(AuxiliarySet(auxiliary), classes)
     round_ = round_of(setting, spec, context.coins(label, "round"))
     return run_sum(context, setting, round_, PartyFactory(spec, voters), label)

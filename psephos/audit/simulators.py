@@ -45,14 +45,7 @@ def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz
 
 
 def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, ciphertext: mpz, plaintext: mpz) -> mpz:
-    """Return the partial decryption with which a ciphertext opens to a given plaintext.
-
-    Args:
-        key: the holders' key.
-        shares: t - 1 numbers of other holders with their shares.
-        holder: whose partial decryption it is, j.
-        ciphertext: the product. plaintext: what it is to open to.
-    """
+    """Return the partial decryption with which a ciphertext opens to a given plaintext."""
     modulus, delta = key.key.ciphertext_modulus, key.delta
     points = [0, *shares]
 
@@ -81,19 +74,7 @@ def simulate_sum_view(
     transcript: Transcript | None = None,
     public: bool = False,
 ) -> SumRun:
-    """Simulate the messages of one encrypted sum for a coalition.
-
-    Args:
-        setting: of which the simulator uses the public key, the signing keys (it plays the honest parties) and the
-            shares of the coalition's holders.
-        round_: the terms.
-        members: of the coalition.
-        own: party number -> its ballot, for the parties of the coalition.
-        sums: the output of the functionality; ignored for a coalition that sees no partial decryption.
-        coins: (label) -> the simulator's coins.
-        transcript: what the messages are appended to; a new one by default.
-        public: whether partial decryptions go to the board.
-    """
+    """Simulate the messages of one encrypted sum for a coalition."""
     transcript = Transcript(secrets=True) if transcript is None else transcript
     key, threshold_key, plan = round_.key, round_.threshold_key, round_.plan
     ballots = dict(own)

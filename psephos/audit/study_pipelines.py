@@ -61,19 +61,7 @@ class ZeroShares(Shares):
 
 
 def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: Any) -> RunRecord:
-    """Run every party of a study: each has a file of its own rows, and all have the public rows.
-
-    Args:
-        table: with public rows.
-        directory: an empty one.
-        absent: number of parties, the last ones, that sign the study and send nothing.
-        chosen: fields of `NewOptions`, such as protocol and method.
-
-    Raises:
-        InvalidParameter: the protocol is not one encrypted sum.
-
-    Also raises what a member of the study raises.
-    """
+    """Run every party of a study: each has a file of its own rows, and all have the public rows."""
     names = table.parties
     members = [Identity.create(name, directory / f"member {number}") for number, name in enumerate(names)]
     curator = Identity.create("curator", directory / "curator")

@@ -44,25 +44,13 @@ COALITIONS = {
 
 
 def coalitions(members: Mapping[str, Members], granted: Callable[[Members], dict[str, str]]) -> tuple[Coalition, ...]:
-    """Return the coalitions of a matrix.
-
-    Args:
-        members: by name of the coalition.
-        granted: (members) -> name of a secret -> why the ideal functionality gives it to them.
-    """
+    """Return the coalitions of a matrix."""
     return tuple(Coalition(name, m.names, granted(m)) for name, m in members.items())
 
 
 @dataclass(frozen=True)
 class SumAnalysis(ABC):
-    """The analysis of one kind of encrypted sum at test size: three holders have the key, two of whom open a sum.
-
-    Attributes:
-        label: names its coins.
-        parties: how many there are.
-        key_bits: of the modulus.
-        degree: s of n^(s+1).
-    """
+    """The analysis of one kind of encrypted sum at test size: three holders have the key, two of whom open a sum."""
 
     label: str
     parties: int = 5
@@ -83,23 +71,14 @@ class SumAnalysis(ABC):
 
     @abstractmethod
     def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
-        """Return what the functionality gives to the curator.
-
-        Args:
-            context: of the analysis.
-            own: party number -> its vector, for the parties of the coalition.
-            number: of the simulated run.
-        """
+        """Return what the functionality gives to the curator."""
 
     def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
         """Return the vector that the ballot of party 0 encrypts."""
         return list(run.vectors[0])
 
     def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
-        """Yield (name, number) of what a coalition computes from the opened sums.
-
-        None where the opened sums are equal in all runs, real and simulated.
-        """
+        """Yield (name, number) of what a coalition computes from the opened sums."""
         return None
 
     # -- runs
@@ -220,10 +199,7 @@ class SumAnalysis(ABC):
     def _compare(
         self, context: AnalysisContext, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
     ) -> CheckResult:
-        """Compare two samples of views: the traffic exactly, everything else by a two-sample test.
-
-        Opened sums are compared exactly where `opened_values` is None.
-        """
+        """Compare two samples of views: the traffic exactly, everything else by a two-sample test."""
         runs = (*left, *right)
         if len({traffic_of(_received(run, members)) for run in runs}) != 1:
             return CheckResult(True, f"{what}: the messages differ in number, order, kind or length")
@@ -236,13 +212,7 @@ class SumAnalysis(ABC):
         return compare_samples(context, sides, what)
 
     def _row(self, context: AnalysisContext, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
-        """Yield the features of the view of one run, (name, number).
-
-        For each ciphertext of an honest ballot: its size relative to n^(s+1), the size of its residue relative to n,
-        the Jacobi symbol, the plaintext where the coalition opens ballots, and the quotient by the ciphertext before.
-        For each honest partial decryption: its relative size and Jacobi symbol. For each ballot: the first byte of its
-        signature.
-        """
+        """Yield the features of the view of one run, (name, number)."""
         key, last = run.round.key, None
         for ballot in run.ballots:
             if ballot.party in members.parties:
@@ -273,10 +243,7 @@ def _received(run: SumRun, members: Members) -> list[SentMessage]:
 
 
 def dealt_shares(context: AnalysisContext) -> CheckResult:
-    """Compare shares of a private exponent with shares of 0, with threshold 3 of 5, one and two shares at a time.
-
-    For a key of degree 1 and one of the highest degree, whose exponents are the longest.
-    """
+    """Compare shares of a private exponent with shares of 0, with threshold 3 of 5, one and two shares at a time."""
 
     def keys() -> list[AuditSetting]:
         degrees = (1, LARGEST_DEGREE)

@@ -98,10 +98,7 @@ def traffic_of(messages: Iterable[SentMessage]) -> tuple[tuple[str, str, str, st
 
 
 def combine_below_threshold(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | None:
-    """Return what partial decryptions of one ciphertext open to if the threshold is taken to be their number.
-
-    None where they do not combine to a plaintext. `parts`: number of a holder -> its partial decryption.
-    """
+    """Return what partial decryptions of one ciphertext open to if the threshold is taken to be their number."""
     lowered = replace(threshold_key, threshold=len(parts))
     try:
         return combine(lowered, {holder: (value,) for holder, value in parts.items()})[0]
