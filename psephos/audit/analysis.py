@@ -1,23 +1,18 @@
-"""A coalition's views, the advantage of a distinguisher, and the analysis of a protocol that is not in `PROTOCOLS`."""
+"""A coalition's views, and the advantage of a distinguisher."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from scipy.stats import binomtest
 
-from psephos.audit.model import AnalysisContext, Case
-from psephos.audit.mutants import Mutant, caught_by
-from psephos.audit.run import RATE, run_audit
-from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.transcript import Transcript, View
-from psephos.results import AuditResult
 
-__all__ = ["Advantage", "CaseAudit", "advantage", "audit_case", "views"]
+__all__ = ["Advantage", "advantage", "views"]
 
 T = TypeVar("T")
 
@@ -88,47 +83,3 @@ def advantage(
     interval = binomtest(right, trials).proportion_ci(confidence, method="exact")
     value, low, high = (2 * float(share) - 1 for share in (right / trials, interval.low, interval.high))
     return Advantage(value, low, high, confidence, right, trials)
-
-
-@dataclass(frozen=True)
-class CaseAudit:
-    """The analysis of one case and of its mutants.
-
-    Attributes:
-        result: verdicts, evidence and power of the tests, as `psephos audit` prints them.
-        undetected: names of the mutants that their checks did not detect.
-    """
-
-    result: AuditResult
-    undetected: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether every verdict is the expected one, and every mutant was detected."""
-        return self.result.as_expected and not self.undetected
-
-
-def audit_case(
-    case: Case,
-    mutants: Iterable[Mutant] = (),
-    *,
-    views: int = 80,
-    seed: int | None = None,
-    progress: Progress = silent,
-) -> CaseAudit:
-    """Run every check of a case, and break the protocol with each mutant, which its check must detect.
-
-    Args:
-        case: the coalitions, secrets and checks of a protocol.
-        mutants: broken variants of the protocol.
-        views: views per side of a two-sample test; each mutant has a number of its own.
-        seed: makes the run repeatable; None draws fresh coins.
-        progress: called before each check.
-
-    Raises:
-        KeyError: no check looks at some secret of some coalition.
-        InvalidParameter: the code that a mutant changes is gone, or occurs more than once.
-    """
-    result = run_audit(case, progress=progress, views=views, seed=seed)
-    context = AnalysisContext(seed=seed, views=views, rate=RATE)
-    return CaseAudit(result, tuple(m.name for m in mutants if caught_by(m, case, context)[0] is None))

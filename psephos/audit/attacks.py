@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Coalition
+from psephos.audit.matrix import EXPECTED
+from psephos.audit.model import AnalysisContext, Case, CheckResult, Checks, case_of
 from psephos.protocol.errors import InvalidParameter, PsephosError
 from psephos.specs.secrets import Secret, names_of
 
@@ -52,8 +53,8 @@ class Attack:
         return not result.gains and any(isinstance(error, self.expected) for error in result.errors)
 
 
-def attack_case(name: str, catalogue: Sequence[tuple[Coalition, Sequence[Attack]]]) -> Case:
-    """Make the case of a catalogue: one check of each attack for each coalition that can make it."""
+def attack_case(name: str, attacks: Sequence[Sequence[Attack]]) -> Case:
+    """Return the case in which each coalition of `EXPECTED[name]` makes the attacks of its place."""
 
     def check(attack: Attack, context: AnalysisContext) -> CheckResult:
         result: AttackResult = context.cached((name, attack.name), lambda: attack.run(context))
@@ -64,15 +65,8 @@ def attack_case(name: str, catalogue: Sequence[tuple[Coalition, Sequence[Attack]
         detected = ", ".join(sorted({type(error).__name__ for error in result.errors}))
         return CheckResult(bool(result.gains), evidence or f"gained nothing{detected and f': {detected}'}")
 
-    checks = (
-        Check(
-            f"{attack.name}, {coalition.name}",
-            coalition.name,
-            names_of(attack.secrets),
-            partial(check, attack),
-        )
-        for coalition, attacks in catalogue
-        for attack in attacks
-    )
-    secrets = names_of([s for _, attacks in catalogue for attack in attacks for s in attack.secrets])
-    return Case(name, secrets, tuple(coalition for coalition, _ in catalogue), tuple(checks))
+    checks = Checks()
+    for coalition, made in zip(EXPECTED[name].coalitions, attacks, strict=True):
+        for attack in made:
+            checks.add(attack.name, coalition.name, names_of(attack.secrets), partial(check, attack))
+    return case_of(name, checks)

@@ -19,7 +19,8 @@ from gmpy2 import mpz
 from scipy.stats import chisquare
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.model import AnalysisContext, Case, CheckResult, Checks, Coalition
+from psephos.audit.matrix import CEREMONY_MEMBERS
+from psephos.audit.model import AnalysisContext, CheckResult, Checks, case_of
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.ceremony.exponent import share_bound
@@ -44,12 +45,6 @@ PLACES = (0, 1, 2, -1)
 
 BATCHES = 60
 """Batches within which a holder that rejects everything must be named: ten times the mean until a good candidate."""
-
-COALITIONS: dict[str, tuple[int, ...]] = {
-    "outsider (the board)": (),
-    "t - 1 holders": (2,),
-    "t holders": (2, 3),
-}
 
 
 @dataclass(frozen=True)
@@ -227,7 +222,7 @@ def _reads_all(context: AnalysisContext) -> CheckResult:
     """Compute d from t shares, and p and q from d, which is a multiple of phi(n)."""
     view = _views(context)[0]
     n, delta = view.shares[0].threshold_key.key.modulus, math.factorial(TERMS.holders)
-    numerators = lagrange_numerators(COALITIONS["t holders"], TERMS.holders)
+    numerators = lagrange_numerators(CEREMONY_MEMBERS["t holders"].holders, TERMS.holders)
     d = sum(numerators[j] * view.shares[j - 1].share() for j in numerators) // delta**2
     odd = d >> int(gmpy2.bit_scan1(d))
     for g in range(2, 100):
@@ -272,7 +267,7 @@ def _rejecting_holder_is_named(context: AnalysisContext) -> CheckResult:
 
 def _checks() -> Checks:
     checks, holders = Checks(), "t - 1 holders"
-    for name, members in COALITIONS.items():
+    for name, members in ((name, m.holders) for name, m in CEREMONY_MEMBERS.items()):
         if len(members) >= TERMS.threshold:
             checks.add("opening", name, SECRETS, _reads_all)
         else:
@@ -283,13 +278,4 @@ def _checks() -> Checks:
     return checks
 
 
-_OPENS = "t holders together have the key"
-CEREMONY = Case(
-    "ceremony",
-    SECRETS,
-    tuple(
-        Coalition(name, tuple(f"holder {j}" for j in m), dict.fromkeys(SECRETS, _OPENS) if len(m) > 1 else {})
-        for name, m in COALITIONS.items()
-    ),
-    tuple(_checks()),
-)
+CEREMONY = case_of("ceremony", _checks())

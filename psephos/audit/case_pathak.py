@@ -30,7 +30,8 @@ from scipy.stats import binomtest
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members
+from psephos.audit.matrix import EXPECTED, PATHAK_MEMBERS, pathak_members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members, case_of
 from psephos.audit.pathak_blocks import (
     blinded_answers,
     exact_comparison,
@@ -90,10 +91,6 @@ from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import Kind, kind_of
-from psephos.specs.pathak import PathakSpec
-from psephos.specs.secrets import names_of
-
-SECRETS = names_of(PathakSpec.secrets, by_attack=False)
 
 Row = dict[str, float]
 
@@ -505,42 +502,11 @@ def _insider(kind: PathakKind, members: Members, context: AnalysisContext) -> Ch
     )
 
 
-MEMBERS: dict[str, Members] = {
-    "consumer (the published shares)": Members(),
-    "party 0 (draws pi_1, the key and the mask)": Members(parties=(LEADER,)),
-    "party 2 (the smallest)": Members(parties=(SMALLEST,)),
-    "all parties but two": Members(parties=(0, 3)),
-    "curator": Members(curator=True),
-    "curator and a party": Members(curator=True, parties=(3,)),
-    "curator and party 0": Members(curator=True, parties=(LEADER,)),
-}
-LIARS: dict[str, Members] = {"curator and a party that adds nothing": Members(True, (3,), lying=True)}
-"""The coalition that deviates from the protocol, in the variant that withstands it."""
-
-
-def _members(kind: PathakKind) -> dict[str, Members]:
-    return MEMBERS | LIARS if kind == "public-bound" else MEMBERS
-
-
-def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
-    both = "Charlie and any party hold both keys and pi_1 between them"
-    mask = "Charlie and party 0 hold the noise and its mask between them"
-    insider = "the insider: the noise is this party's own vector (docs/security/index.md, finding 6)"
-    coalitions = []
-    for name, m in _members(kind).items():
-        granted = {}
-        if kind != "public-bound" and m.curator and m.parties:
-            granted = {"sizes": both, "who is smallest": both, **({"noise": mask} if LEADER in m.parties else {})}
-        leaks = {"noise": insider} if KINDS[kind]["variant"] == "printed" and SMALLEST in m.parties else {}
-        coalitions.append(Coalition(name, m.names, granted, leaks))
-    return tuple(coalitions)
-
-
 def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
     """Add the checks of one coalition."""
     name, sizes = coalition.name, ("sizes", "who is smallest")
     known = {*coalition.granted, *coalition.known_leaks}
-    hidden = tuple(s for s in SECRETS if s not in known)
+    hidden = tuple(s for s in EXPECTED[f"pathak-{kind}"].secrets if s not in known)
 
     def compared(context: AnalysisContext, look: Callable[[str], bool] = lambda name: True) -> CheckResult:
         real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
@@ -580,21 +546,21 @@ def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Membe
 
 def _case(kind: PathakKind) -> Case:
     """Return the case of one of `KINDS`."""
-    consumer, leader, smallest = list(MEMBERS)[:3]
-    charlie, coalitions, members, checks = "curator", _coalitions(kind), _members(kind), Checks()
-    for coalition in coalitions:
+    consumer, leader, smallest = list(PATHAK_MEMBERS)[:3]
+    charlie, members, checks = "curator", pathak_members(kind), Checks()
+    for coalition in EXPECTED[f"pathak-{kind}"].coalitions:
         _add_checks(checks, kind, coalition, members[coalition.name])
     law = partial(_noise_law, kind)
     checks.append(Check("noise law", consumer, ("data", "classifier"), law, statistical=True))
     checks.append(Check("resharing enumerated", charlie, ("classifier",), exact_resharing))
     if KINDS[kind]["variant"] == "repaired":
-        checks.add("insider", smallest, ("noise",), partial(_insider, kind, MEMBERS[smallest]))
+        checks.add("insider", smallest, ("noise",), partial(_insider, kind, PATHAK_MEMBERS[smallest]))
     if kind != "public-bound":
         checks.add("Jacobi symbols", leader, ("noise",), partial(_jacobi_symbols, kind), statistical=True)
         checks.append(Check("comparison enumerated", charlie, ("sizes",), exact_comparison))
         checks.append(Check("comparison's blinds", charlie, ("sizes",), blinded_answers))
         checks.append(Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True))
-    return Case(f"pathak-{kind}", SECRETS, coalitions, tuple(checks))
+    return case_of(f"pathak-{kind}", checks)
 
 
 PATHAK = tuple(_case(kind) for kind in KINDS)

@@ -17,7 +17,7 @@ from typing import Any
 from gmpy2 import mpz
 
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
-from psephos.audit.model import AnalysisContext, Coalition
+from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import (
     MakeObserved,
     ObservedRole,
@@ -192,17 +192,7 @@ ATTACKS = (
 )
 """All attacks on the averages of Pathak."""
 
-_KNOWN = {BARE: "whose noise is used is for one role to say: a finding, and why the variant is not the default"}
-
 PATHAK_LIARS = attack_case(
     "pathak-liars",
-    (
-        (Coalition("public-bound: a lying party", _PARTY), OF_PARTY),
-        (Coalition("public-bound: lying curator", _CURATOR), OF_CURATOR),
-        (Coalition("public-bound: lying curator and a party", _CURATOR + _PARTY), OF_BOTH),
-        (Coalition("repaired: a lying party", _PARTY, known_leaks=_KNOWN), NO_RUNG),
-        (Coalition("repaired: lying curator", _CURATOR, known_leaks=_KNOWN), NO_SELECTION),
-        (Coalition("printed: a lying party", _PARTY, known_leaks=_KNOWN), NO_NOISE_AS_PRINTED),
-        (Coalition("printed: lying curator", _CURATOR, known_leaks=_KNOWN), NO_SELECTION_AS_PRINTED),
-    ),
+    (OF_PARTY, OF_CURATOR, OF_BOTH, NO_RUNG, NO_SELECTION, NO_NOISE_AS_PRINTED, NO_SELECTION_AS_PRINTED),
 )

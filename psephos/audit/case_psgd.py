@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_gaussian, spherical_noise
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
+from psephos.audit.matrix import PSGD_MEMBERS
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import simulate_sum_view
-from psephos.audit.sums import SumAnalysis, coalitions
+from psephos.audit.sums import SumAnalysis
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, Variant, agree
 from psephos.curator.tally import OpenedSum
@@ -45,19 +46,9 @@ from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.psgd import PsgdOptions, descend
 from psephos.specs.base import SumSpec
-from psephos.specs.psgd import PsgdSpec
-from psephos.specs.secrets import names_of
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
-SECRETS = names_of(PsgdSpec.secrets, by_attack=False)
 OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bits=12, test_key=True)
-
-MEMBERS = {
-    "outsider (the board)": Members(),
-    "party": Members(parties=(2,), holders=(3,)),
-    "curator": Members(curator=True),
-    "curator and a party, t - 1 holders": Members(curator=True, parties=(2,), holders=(3,)),
-}
 
 
 def psgd_setting(context: AnalysisContext) -> AuditSetting:
@@ -389,7 +380,7 @@ def _case(name: str, variant: Variant) -> Case:
     """Return the case of one variant of the noise."""
     analysis, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
     add = checks.add
-    for coalition, m in MEMBERS.items():
+    for coalition, m in PSGD_MEMBERS.items():
         swapped = partial(analysis.same_output, m, "honest", "swapped", "data swapped")
         add("simulation", coalition, ("data", "gradients", "noise"), partial(analysis.simulation, m), statistical=True)
         add("data swapped", coalition, ("data", "gradients"), swapped, statistical=True)
@@ -401,8 +392,7 @@ def _case(name: str, variant: Variant) -> Case:
     checks.append(Check("noise law", both, ("gradients", "noise"), analysis.noise_law, statistical=True))
     checks.append(Check("steps answered once", both, ("gradients",), analysis.answered_once))
     add("deviating requests", both, ("gradients",), analysis.deviating_requests)
-    sizes = {"sizes": "public: the noise is sized by them"}
-    return Case(name, SECRETS, coalitions(MEMBERS, lambda m: sizes), tuple(checks))
+    return case_of(name, checks)
 
 
 PSGD, PSGD_GAUSSIAN = _case("psgd", "paper"), _case("psgd-gaussian", "gaussian")

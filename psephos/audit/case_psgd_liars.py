@@ -19,7 +19,7 @@ from gmpy2 import mpz
 from psephos.audit.adversary import Replacements, Tampering, is_of_kind
 from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_setting
-from psephos.audit.model import AnalysisContext, Coalition
+from psephos.audit.model import AnalysisContext
 from psephos.curator.psgd.agreement import agree
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.parties.psgd import GradientParty, SeriesHolder
@@ -396,15 +396,4 @@ OF_ALL = (
 ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_ALL)
 """All attacks on the descent."""
 
-PSGD_LIARS = attack_case(
-    "psgd-liars",
-    (
-        (Coalition("a lying party", _PARTY), OF_PARTIES),
-        (Coalition("t - 1 lying holders", _HOLDER), OF_HOLDERS),
-        (Coalition("lying curator and party", _CURATOR + _PARTY), OF_PARTIES + OF_CURATOR),
-        (
-            Coalition("lying curator, board, party and t - 1 holders", (*_CURATOR, "the board", *_PARTY, *_HOLDER)),
-            ATTACKS,
-        ),
-    ),
-)
+PSGD_LIARS = attack_case("psgd-liars", (OF_PARTIES, OF_HOLDERS, OF_PARTIES + OF_CURATOR, ATTACKS))

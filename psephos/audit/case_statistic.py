@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_gaussian, joint_noise
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
+from psephos.audit.matrix import STATISTICS as STATISTIC_SECRETS
+from psephos.audit.matrix import SUM_MEMBERS
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, round_of
-from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
+from psephos.audit.sums import SumAnalysis, dealt_shares
 from psephos.curator.evaluation import EvaluationPlan, plan_error_evaluation, plan_evaluation
 from psephos.curator.record import RecordPlan, plan_records
 from psephos.curator.rehearsed import RehearsedPlan, plan_of_grid
@@ -52,7 +54,6 @@ from psephos.specs.average import OwnDataSpec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.secrets import names_of
 from psephos.specs.statistic import StatisticSpec
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
@@ -78,22 +79,6 @@ class _Statistic(SumAnalysis):
     own: Own | Literal["records", "rehearsed", "scores", "errors"] | None = None
     noise: Literal["laplace", "gaussian"] | None = "laplace"
     sensitivity: int = 0
-
-    @property
-    def vectors(self) -> str:
-        """The name of the secret that a party's vector is."""
-        return "direction" if self.own else "votes"
-
-    @property
-    def simulated_secrets(self) -> tuple[str, ...]:
-        """The secrets that the simulation shows to be hidden: the vectors, their exact sum and the noise."""
-        total = "exact sum" if self.own else "alpha"
-        return (self.vectors, total) if self.noise is None else (self.vectors, "noise", total)
-
-    @property
-    def inputs_of_vectors(self) -> tuple[str, ...]:
-        """The secrets from which the vectors are computed, and on which no message depends otherwise."""
-        return ("data", "classifier", "sizes") if self.own in (None, "whitened") else ("data", "sizes")
 
     def grid(self, context: AnalysisContext) -> Grid:
         """Return the grid, which maps votes or rows to integers."""
@@ -296,19 +281,10 @@ class _Statistic(SumAnalysis):
             )
         if votes[0] != votes[1]:
             raise InvalidParameter("the two classifiers must have the same votes")
-        compared = f"the ballots of two data sets, one five times the other, with the same {self.vectors} and coins"
+        compared = "the ballots of two data sets, one five times the other, with the same vectors and coins"
         if ballots[0] == ballots[1]:
             return CheckResult(False, f"{compared} are equal byte for byte")
         return CheckResult(True, f"{compared} are different: they tell which it was")
-
-    def granted(self, members: Members) -> dict[str, str]:
-        """Return the secrets that the ideal functionality gives to a coalition, and why."""
-        opens = "outside the threat model: it can open every ballot"
-        if members.opens:
-            few = "" if self.noise is None else ", and one share of noise hides little"
-            return dict.fromkeys(self.simulated_secrets, opens + few)
-        exact = members.curator and self.noise is None
-        return {"exact sum": "what this curator is given; it adds the noise"} if exact else {}
 
 
 def _noise_features(noise: Sequence[int]) -> dict[str, float]:
@@ -320,16 +296,17 @@ def _noise_features(noise: Sequence[int]) -> dict[str, float]:
 
 def _case(name: str, analysis: _Statistic) -> Case:
     """Return the case of one statistic."""
-    checks, hides = Checks(), (analysis.vectors,)
-    for coalition, m in COALITIONS.items():
+    checks, secrets = Checks(), STATISTIC_SECRETS[name]
+    hides = (secrets.vectors,)
+    for coalition, m in SUM_MEMBERS.items():
         # The simulation shows that the vectors are hidden; a ballot depends on nothing else of what they are made from.
-        checks.add(f"same {analysis.vectors}", coalition, analysis.inputs_of_vectors, analysis.same_inputs)
+        checks.add(f"same {secrets.vectors}", coalition, secrets.inputs, analysis.same_inputs)
         if m.opens:
             under = "without noise" if analysis.noise is None else "under one share of the noise only"
             why = f"it opens the ballot of party 0, {under}"
-            checks.add("opening", coalition, analysis.simulated_secrets, partial(analysis.reads_ballot, m, why))
+            checks.add("opening", coalition, secrets.simulated, partial(analysis.reads_ballot, m, why))
             continue
-        hidden = analysis.simulated_secrets
+        hidden = secrets.simulated
         if m.curator and analysis.noise is None:
             hidden = hides
             checks.add("exact sum", coalition, ("exact sum",), analysis.opens_exact_sum)
@@ -345,16 +322,12 @@ def _case(name: str, analysis: _Statistic) -> Case:
     if not analysis.own:  # the same shares in every case
         checks.add("dealt shares", both, hides, dealt_shares, statistical=True)
     if analysis.noise is not None:
-        covered = (analysis.simulated_secrets[-1], analysis.vectors)
+        covered = (secrets.simulated[-1], secrets.vectors)
         checks.append(Check("noise law", party, covered, analysis.noise_law, statistical=True))
         if analysis.sensitivity:
             checks.append(Check("planned noise", party, covered, analysis.planned_noise, statistical=True))
         checks.append(Check("shares differ", party, ("noise",), analysis.shares_differ))
-    declared = OwnDataSpec.secrets if analysis.noise is None else StatisticSpec.secrets
-    secrets = tuple(
-        secret for secret in names_of(declared) if secret in {*analysis.inputs_of_vectors, *analysis.simulated_secrets}
-    )
-    return Case(name, secrets, coalitions(COALITIONS, analysis.granted), tuple(checks))
+    return case_of(name, checks)
 
 
 _NORM = 2 << FIXED_POINT.fraction_bits
@@ -379,4 +352,4 @@ STATISTICS = (
     _case("evaluation", SCORES),
     _case("evaluation-errors", ERRORS),
 )
-"""The cases; "whitened" is the average as in Pathak 2010, whose curator has the exact sum."""
+"""The cases."""

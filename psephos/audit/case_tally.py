@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.ideal import ideal_sum, ideal_tally
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
+from psephos.audit.matrix import EXPECTED, TALLY_MEMBERS
+from psephos.audit.model import AnalysisContext, Check, CheckResult, Checks, case_of
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
-from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
+from psephos.audit.sums import SumAnalysis, dealt_shares
 from psephos.curator.methods import ReleaseRequest, statistic_method
 from psephos.parties.party import Party, Voter, VotingParty
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
@@ -26,15 +27,12 @@ from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import VectorFormat
-from psephos.specs.secrets import names_of
 from psephos.specs.tally import TallySpec
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
-SECRETS = names_of((*TallySpec.secrets, *VectorSpec.secrets), by_attack=False)
 ENTRIES, LARGEST = 24, 5000
 """The number of a party's parameters, and the bound of each in fixed point."""
-MEMBERS = COALITIONS | {"curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,))}
 
 
 def _auxiliary(context: AnalysisContext) -> NDArray[np.float64]:
@@ -174,24 +172,11 @@ def _reads_last_parameters(context: AnalysisContext) -> CheckResult:
     return CheckResult(bool((rest == parameters[0]).all()), "the sum less their own parameters is party 0's classifier")
 
 
-def _granted(m: Members) -> dict[str, str]:
-    """Return the secrets that the ideal functionality gives to a coalition, and why."""
-    counts = "the counts and the sum of parameters are the curator's output"
-    last = "the sums less one's own votes and parameters are the last party's"
-    noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
-    opens = "outside the threat model: it can open every ballot"
-    return {
-        **({"alpha": counts, "sum of parameters": counts, "noise": noise} if m.curator else {}),
-        **(dict.fromkeys(("alpha", "votes", "classifier", "sum of parameters"), opens) if m.opens else {}),
-        **(dict.fromkeys(("votes", "classifier"), last) if len(m.parties) == 4 else {}),
-    }
-
-
 def _checks() -> tuple[Check, ...]:
     checks = Checks()
     add = checks.add
-    for name, m in MEMBERS.items():
-        granted = _granted(m)
+    for coalition in EXPECTED["tally"].coalitions:
+        name, m, granted = coalition.name, TALLY_MEMBERS[coalition.name], coalition.granted
         hidden = tuple(s for s in ("data", "votes", "sizes", "alpha") if s not in granted)
         about = tuple(s for s in ("classifier", "sum of parameters") if s not in granted)
         if m.opens:
@@ -231,4 +216,4 @@ def _checks() -> tuple[Check, ...]:
     return tuple(checks)
 
 
-TALLY = Case("tally", SECRETS, coalitions(MEMBERS, _granted), _checks())
+TALLY = case_of("tally", _checks())

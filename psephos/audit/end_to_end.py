@@ -191,7 +191,7 @@ def _shortened(first: Sequence[str], second: Sequence[str]) -> str:
 
 
 def pipelines(**options: Any) -> tuple[Pipeline, ...]:
-    """Return the pipelines for any table with public rows or a schema: `psephos run` by every method, and simulations."""
+    """Return the pipelines for any table with public rows or a schema: `psephos run` by every method, and averages."""
     sums = partial(run_sums, simulate_average, AverageOptions, **options)
     return (
         *(_command(f"run --method {method}", method=method, **options) for method in METHODS),

@@ -11,20 +11,25 @@ Whether a leak is expected does not depend on the check but on the ideal functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Coalition, Members, Verdict
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.results import AuditedCell
 
-Verdict = Literal["hidden", "revealed by design", "LEAK"]
-HIDDEN: Verdict = "hidden"
-"""None of the checks of the secret found a leak."""
-REVEALED: Verdict = "revealed by design"
-"""The ideal functionality gives the secret to the coalition, or its members hold the keys to it: not a leak."""
-LEAK: Verdict = "LEAK"
-"""The coalition learned a secret that its ideal functionality does not give to it."""
+__all__ = [
+    "AnalysisContext",
+    "Case",
+    "Check",
+    "CheckResult",
+    "Checks",
+    "Coalition",
+    "Members",
+    "case_of",
+    "judge",
+]
 
 T = TypeVar("T")
 
@@ -79,23 +84,6 @@ Run = Callable[[AnalysisContext], CheckResult]
 
 
 @dataclass(frozen=True)
-class Members:
-    """The members of a coalition."""
-
-    curator: bool = False
-    parties: tuple[int, ...] = ()
-    holders: tuple[int, ...] = ()
-    opens: bool = False
-    lying: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the members in transcripts; one that opens ballots without shares of the key is the dealer."""
-        numbered = [f"party {p}" for p in self.parties] + [f"holder {h}" for h in self.holders]
-        return (*["curator"] * self.curator, *numbered, *["dealer"] * (self.opens and not self.holders))
-
-
-@dataclass(frozen=True)
 class Check:
     """A test of whether some secrets leak to one coalition.
 
@@ -123,23 +111,6 @@ class Checks(list[Check]):
 
 
 @dataclass(frozen=True)
-class Coalition:
-    """Roles that pool their views.
-
-    Attributes:
-        name: its row in the matrix.
-        members: names of the roles.
-        granted: name of a secret -> why the ideal functionality gives it to the coalition as well.
-        known_leaks: name of a secret -> why it leaks although the paper says that it does not.
-    """
-
-    name: str
-    members: tuple[str, ...]
-    granted: dict[str, str] = field(default_factory=dict)
-    known_leaks: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Case:
     """The analysis of one protocol.
 
@@ -160,11 +131,9 @@ class Case:
         return {check.name: check for check in self.checks}[name]
 
 
-def expected_verdict(coalition: Coalition, secret: str) -> Verdict:
-    """Return the verdict that a cell should have."""
-    if secret in coalition.granted:
-        return REVEALED
-    return LEAK if secret in coalition.known_leaks else HIDDEN
+def case_of(name: str, checks: Iterable[Check]) -> Case:
+    """Return the case of an audited protocol (`psephos.audit.matrix.EXPECTED`) with these checks."""
+    return Case(*EXPECTED[name], tuple(checks))
 
 
 def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, AuditedCell]]:
@@ -183,7 +152,7 @@ def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, Au
             evidence = "; ".join(f"{c.name}: {results[c.name].evidence}" for c in leaking or checks)
             reason = coalition.granted.get(secret) or coalition.known_leaks.get(secret)
             row[secret] = AuditedCell(
-                verdict, expected_verdict(coalition, secret), f"{evidence} ({reason})" if reason else evidence
+                verdict, coalition.expected(secret), f"{evidence} ({reason})" if reason else evidence
             )
         matrix[coalition.name] = row
     return matrix

@@ -235,7 +235,7 @@ def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: flo
 
 
 def _vote_directions(mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of directions of votes, three classes, M = 2: one party's probabilities become their mirror."""
+    """Return the release of directions of votes, three classes, M = 2: one party's probabilities are mirrored."""
     plan = plan_statistic(
         np.array([[1.0], [-1.0]]),
         3,
@@ -349,7 +349,7 @@ def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
 
 
 def _gop(epsilon: float, factor: float) -> MechanismExperiment:
-    """Return objective perturbation (Rajkumar's Algorithm 4) for one record whose label changes, at the largest slope."""
+    """Return objective perturbation (Rajkumar's Algorithm 4) for one record whose label changes."""
     loss, lam = loss_named("huber", 2), 100.0
     slack = psgd_bounds.compute_slack(epsilon, lam, 1, loss.smoothness)
     sigma = psgd_bounds.sigma_from_density_ratio(1, slack.epsilon, AUDIT_DELTA, sensitivity=2 * loss.lipschitz)

@@ -51,7 +51,7 @@ def make_setting(
     key_bits: int = KEY_BITS,
     degree: int = 1,
 ) -> AuditSetting:
-    """Return the keys that `psephos.simulation.key_setup` makes, with the private key, which its coins give once more."""
+    """Return the keys that `psephos.simulation.key_setup` makes, with the private key, which its coins give."""
     tape = RecordedRandomness(coins)
     ceremony = setup_keys(
         parties,

@@ -7,7 +7,7 @@ functionality outputs. Real runs are those of `psephos.simulation`, simulated on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
-from psephos.audit.model import AnalysisContext, CheckResult, Coalition, Members
+from psephos.audit.model import AnalysisContext, CheckResult, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi, related_randomness, traffic_of
@@ -27,25 +27,6 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.transcript import SentMessage
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.base import SumSpec
-
-COALITIONS = {
-    "outsider (the board)": Members(),
-    "party": Members(parties=(4,)),
-    "t - 1 holders": Members(parties=(2,), holders=(3,)),
-    "curator": Members(curator=True),
-    "curator and a party": Members(curator=True, parties=(4,)),
-    "curator and t - 1 holders": Members(curator=True, parties=(2,), holders=(3,)),
-    "all parties but two, t - 1 holders among them": Members(parties=(2, 3, 4), holders=(3,)),
-    "curator and all parties but two": Members(curator=True, parties=(2, 3, 4), holders=(3,)),
-    "t holders": Members(parties=(1, 2), holders=(2, 3), opens=True),
-    "dealer": Members(opens=True),
-}
-"""The coalitions, by name: of five parties and three holders, two of whom open a sum."""
-
-
-def coalitions(members: Mapping[str, Members], granted: Callable[[Members], dict[str, str]]) -> tuple[Coalition, ...]:
-    """Return the coalitions of a matrix."""
-    return tuple(Coalition(name, m.names, granted(m)) for name, m in members.items())
 
 
 @dataclass(frozen=True)

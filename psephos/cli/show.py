@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from psephos.audit.model import HIDDEN, REVEALED
+from psephos.audit.matrix import HIDDEN, REVEALED
 from psephos.protocol.foreign import printable
 from psephos.results import METHODS, Result
 from psephos.results.base import Fact, Matrix, Page, Panel, VerdictCell

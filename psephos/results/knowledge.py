@@ -6,8 +6,7 @@ analysis expects of its protocol, from the same ideal functionalities, and says 
 
 from __future__ import annotations
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, expected_verdict
-from psephos.audit.run import CASES
+from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED
 from psephos.results.base import Matrix, VerdictCell
 
 VERDICTS = {
@@ -20,7 +19,7 @@ VERDICTS = {
 
 def expected_matrix(name: str | None) -> list[Matrix]:
     """Return the matrix of expected verdicts for the protocol `name`; an empty list if it has no analysis."""
-    case = CASES.get(name or "")
+    case = EXPECTED.get(name or "")
     if case is None:
         return []
     notes: dict[str, int] = {}
@@ -29,7 +28,7 @@ def expected_matrix(name: str | None) -> list[Matrix]:
         reasons = [coalition.granted.get(secret) or coalition.known_leaks.get(secret) for secret in case.secrets]
         numbers = ["" if why is None else f"note {notes.setdefault(why, len(notes) + 1)}" for why in reasons]
         cells = [
-            VerdictCell(expected_verdict(coalition, secret), evidence=number)
+            VerdictCell(coalition.expected(secret), evidence=number)
             for secret, number in zip(case.secrets, numbers, strict=True)
         ]
         rows.append((coalition.name, "", cells))

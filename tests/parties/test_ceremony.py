@@ -15,7 +15,6 @@ import phe
 import pytest
 from gmpy2 import mpz
 
-from psephos.audit.mutants import edited
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
 from psephos.parties.ceremony_states import FIRST, AwaitingExponentShares, CeremonyFailed, ModulusSearch, WinnerEvidence
 from psephos.protocol.ceremony.messages import reason, written
@@ -37,6 +36,7 @@ from psephos.protocol.paillier.threshold import KeyShare, combine
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from tests.security.lab.edits import edited
 
 POSTED_KINDS = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
 """What is said in every ceremony."""

@@ -6,16 +6,30 @@ from collections.abc import Sequence
 
 import pytest
 
+from psephos.audit import case_liars, case_pathak_liars, case_psgd_liars
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
-from psephos.audit.case_tally import VOTES
-from psephos.audit.catalogue import ATTACKS
+from psephos.audit.case_statistic import RECORDS, SCORES, STEPS, VOTE_STATISTIC
+from psephos.audit.case_tally import PARAMETERS, VOTES
 from psephos.audit.deviations import REQUESTS, DeviatingRequest, request_attacks
-from psephos.audit.model import AnalysisContext, Coalition
+from psephos.audit.model import AnalysisContext
 from psephos.audit.run import CASES
 from psephos.protocol.errors import InvalidParameter, ProofError, PsephosError, ThresholdError
 from psephos.specs.average import OwnDataSpec
 from psephos.specs.registry import SPECS
 from psephos.specs.secrets import KEY_SECRETS, Secret, names_of
+
+ATTACKS = {
+    "tally": case_liars.ATTACKS,
+    "statistic": request_attacks(VOTE_STATISTIC.setting, VOTE_STATISTIC.ballots),
+    "rehearsed": request_attacks(STEPS.setting, STEPS.ballots),
+    "record": request_attacks(RECORDS.setting, RECORDS.ballots),
+    "regression": request_attacks(RECORDS.setting, RECORDS.ballots),  # its round is that of a record step
+    "evaluation": request_attacks(SCORES.setting, SCORES.ballots),
+    "average": request_attacks(PARAMETERS.setting, PARAMETERS.ballots),
+    "psgd": case_psgd_liars.ATTACKS,
+    "pathak": case_pathak_liars.ATTACKS,
+}
+"""Every attack on a protocol, by the name of its specification."""
 
 VOTE = Secret("votes", "each party", "A vote.", by_attack=True)
 
@@ -66,7 +80,7 @@ def test_every_secret_of_a_case_is_declared_and_every_declared_one_is_tested() -
 
 def test_a_gain_that_an_attack_does_not_declare_is_an_error() -> None:
     attack = Attack("lies", ("party 1",), lambda context: AttackResult({"the key": "read"}), SUCCEEDS, (VOTE,))
-    case = attack_case("made up", [(Coalition("one", ("party 1",)), [attack])])
+    case = attack_case("psgd-liars", [[attack]] * 4)
     with pytest.raises(InvalidParameter, match="the key"):
         case.checks[0].run(AnalysisContext(seed=1))
 
@@ -102,9 +116,7 @@ def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:
         return AttackResult({"votes": "a vote is read"})
 
     attack = Attack("lies", ("party 1",), lie, SUCCEEDS, (VOTE,))
-    coalitions = (Coalition("one", ("party 1",)), Coalition("two", ("party 1", "party 2")))
-    case = attack_case("made up", [(coalition, [attack]) for coalition in coalitions])
-    assert case.coalitions == coalitions
+    case = attack_case("psgd-liars", [[attack]] * 4)
     assert [check.name for check in case.checks] == ["lies, one", "lies, two"]
     context = AnalysisContext(seed=1)
     assert [check.run(context).leaks for check in case.checks] == [True, True]

@@ -10,7 +10,8 @@ import json
 
 import pytest
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, Check, CheckResult, Coalition, expected_verdict, judge
+from psephos.audit.matrix import HIDDEN, LEAK, REVEALED
+from psephos.audit.model import Case, Check, CheckResult, Coalition, judge
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, run_audit
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditResult
@@ -76,7 +77,7 @@ def test_only_the_papers_protocols_are_expected_to_leak() -> None:
         for case in CASES.values()
         for coalition in case.coalitions
         for secret in case.secrets
-        if expected_verdict(coalition, secret) == LEAK
+        if coalition.expected(secret) == LEAK
     }
     smallest = "party 2 (the smallest)"
     liars = {

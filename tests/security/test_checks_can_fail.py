@@ -7,9 +7,9 @@ from contextlib import ExitStack
 import pytest
 
 from psephos.audit.model import AnalysisContext
-from psephos.audit.mutants import edited
 from psephos.audit.run import CASES, RATE
 from tests.security.lab.breaks import BREAKS, Break
+from tests.security.lab.edits import edited
 from tests.security.lab.mutants import MUTANTS
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from psephos.audit.model import AnalysisContext
-from psephos.audit.mutants import Mutant, caught_by, edited, for_protocol
 from psephos.audit.run import CASES, PROTOCOLS, RATE
 from psephos.protocol.errors import InvalidParameter
+from tests.security.lab.edits import Mutant, caught_by, edited, for_protocol
 from tests.security.lab.mutants import MUTANTS
 
 SEED = 20260

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from psephos.audit.mutants import Edit, edited, function_of
-from psephos.audit.patterns import find, names_of, substitute
 from psephos.protocol.errors import InvalidParameter
 from tests.security.lab.breaks import BREAKS
+from tests.security.lab.edits import Edit, edited, function_of
 from tests.security.lab.mutants import MUTANTS
 from tests.security.lab.mutants_proofs import FORGER_EDITS, PROOF_MUTANTS
+from tests.security.lab.patterns import find, names_of, substitute
 from tests.security.lab.planted import PLANTED
 
 EDITS = {

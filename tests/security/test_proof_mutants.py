@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psephos.audit.mutants import edited
+from tests.security.lab.edits import edited
 from tests.security.lab.mutants_proofs import PROOF_MUTANTS, ProofMutant
 
 

@@ -16,13 +16,11 @@ from psephos.audit import (
     CheckResult,
     Coalition,
     Election,
-    Mutant,
     ScriptedRole,
     Tampering,
     advantage,
-    audit_case,
-    edited,
     hold_election,
+    run_audit,
     views,
 )
 from psephos.audit.fixtures import MakeElection
@@ -191,33 +189,20 @@ def parity_leaks(secret: int) -> bool:
     return KNOWN and secret % 2 == 1
 
 
-HERE = sys.modules[__name__]
 CURATOR = Coalition("curator", ("curator",))
 CASE = Case("mine", ("parity",), (CURATOR,), (Check("told", "curator", ("parity",), parity),))
-LEAKS = Mutant("tells", "mine", HERE, "parity_leaks", "KNOWN", "True", "told")
-EQUAL = Mutant("changes nothing", "mine", HERE, "parity_leaks", "$remainder == 1", "$remainder > 0", "told")
 
 
-def test_a_user_defined_case_is_audited_with_its_mutants() -> None:
-    audit = audit_case(CASE, [LEAKS], seed=1)
-    assert audit.passed
-    assert audit.result.protocols[0].name == "mine"
-    assert audit.result.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
-    assert parity_leaks(1) is False, "the edit ended with its block"
-
-
-def test_an_undetected_mutant_or_a_leak_fails_an_audit() -> None:
-    undetected = audit_case(CASE, [EQUAL, LEAKS], seed=1)
-    assert undetected.undetected == ("changes nothing",)
-    assert undetected.result.as_expected
-    assert not undetected.passed
-    with edited(LEAKS.owner, "parity_leaks", LEAKS.old, LEAKS.new):
-        assert not audit_case(CASE, seed=1).passed
-    with pytest.raises(InvalidParameter):
-        audit_case(CASE, [Mutant("gone", "mine", LEAKS.owner, "parity_leaks", "no_such_name", "None", "told")])
+def test_a_user_defined_case_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_audit(CASE, seed=1)
+    assert result.as_expected
+    assert result.protocols[0].name == "mine"
+    assert result.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
+    monkeypatch.setattr(sys.modules[__name__], "KNOWN", True)
+    assert not run_audit(CASE, seed=1).as_expected
     blank = Case("blank", ("parity", "size"), CASE.coalitions, CASE.checks)
-    with pytest.raises(KeyError, match="size"):
-        audit_case(blank, seed=1)
+    with pytest.raises(KeyError):
+        run_audit(blank, seed=1)
 
 
 # -- rounds

@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.audit.model import expected_verdict
 from psephos.audit.run import CASES
 from psephos.cli.main import build
 from psephos.protocol.errors import ReportError, ReportVersionError
@@ -346,7 +345,7 @@ def test_the_matrix_of_a_run_is_the_expected_one(name: str, tmp_path: Path) -> N
     for coalition, row in zip(case.coalitions, page.body(table), strict=True):
         assert row[0][0].strip() == coalition.name
         for secret, (text, _) in zip(case.secrets, row[1:], strict=True):
-            assert expected_verdict(coalition, secret) in text
+            assert coalition.expected(secret) in text
             reasons = (*coalition.granted.values(), *coalition.known_leaks.values())
             assert all(why.replace("`", "") in page.text for why in reasons)
 
@@ -1003,8 +1002,8 @@ def audits() -> dict[str, Result]:
             list(coalition.members),
             {
                 secret: AuditedCell(
-                    expected_verdict(coalition, secret),
-                    expected_verdict(coalition, secret),
+                    coalition.expected(secret),
+                    coalition.expected(secret),
                     f"simulation, {coalition.name}: 80 + 80 views; {secret} swapped: alike",
                 )
                 for secret in case.secrets

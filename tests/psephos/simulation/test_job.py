@@ -19,7 +19,6 @@ import pytest
 from typer.testing import CliRunner
 
 import psephos
-from psephos.audit.mutants import replaced
 from psephos.cli.main import build
 from psephos.curator.hamm.rules import FEWEST_LABELLED, RidgeRule, average_noise_share, suggest_method
 from psephos.curator.losses import loss_named
@@ -36,6 +35,7 @@ from psephos.results.card import model_card
 from psephos.simulation import job as job_module
 from psephos.simulation import tally as tally_module
 from psephos.simulation.job import Job, JobOptions
+from tests.security.lab.edits import replaced
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
 WARDS = ("north", "south", "east")

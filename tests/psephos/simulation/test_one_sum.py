@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from psephos.audit.mutants import replaced
 from psephos.budget import RunBudget
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import BudgetExceededError
@@ -24,6 +23,7 @@ from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.one_sum import take_sum
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import VectorFormat
+from tests.security.lab.edits import replaced
 
 SPEC = VectorSpec(VectorFormat(2, 0, 9), bytes(32))
 ROWS = [[number, 9 - number] for number in range(5)]

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
 
 import psephos
-from psephos.audit.mutants import replaced
 from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
@@ -38,6 +37,7 @@ from psephos.results.card import regression_card
 from psephos.simulation import regression as regression_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
+from tests.security.lab.edits import replaced
 
 SLOPES = np.array([3.0, -2.0, 0.0])
 

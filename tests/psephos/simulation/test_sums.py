@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.audit.mutants import replaced
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import loss_named
@@ -40,6 +39,7 @@ from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.average import AverageSpec
+from tests.security.lab.edits import replaced
 
 SMALL = AverageOptions(
     parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, methods=("own-data",), draws=1

@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_scor
 from sklearn.tree import DecisionTreeClassifier
 
 from psephos.audit.adversary import Tampering
-from psephos.audit.mutants import replaced
 from psephos.cli.show import show
 from psephos.curator.methods import erm_fit, statistic_nonprivate
 from psephos.curator.record import ROWS_PER_PARTY, fit_records, plan_records, release_records
@@ -49,6 +48,7 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
+from tests.security.lab.edits import replaced
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
 JOINT = {"reveal": "statistic"}

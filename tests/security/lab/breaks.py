@@ -16,7 +16,6 @@ import psephos.parties.statistic
 import psephos.protocol.encrypted_sum.proofs
 import psephos.protocol.paillier.sharing
 import psephos.protocol.pathak.resharing
-from psephos.audit.mutants import Edit
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party
@@ -28,6 +27,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.wire import Reader
+from tests.security.lab.edits import Edit
 
 __all__ = ["BREAKS", "Break"]
 

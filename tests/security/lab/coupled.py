@@ -19,7 +19,6 @@ import psephos.data.tables
 import psephos.simulation.sums
 import psephos.specs.statistic
 from psephos.audit.end_to_end import COLLUDERS
-from psephos.audit.mutants import replaced
 from psephos.audit.neighbours import NO_CHANGE
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split
@@ -29,6 +28,7 @@ from psephos.protocol.grids.evaluation import ScoreGrid
 from psephos.protocol.grids.record import RecordGrid
 from psephos.simulation.job import Job
 from psephos.simulation.sums import _Rows
+from tests.security.lab.edits import replaced
 
 __all__ = ["COUPLED", "Coupled"]
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from psephos.audit.model import AnalysisContext
-from psephos.audit.mutants import caught_by
 from psephos.audit.run import CASES, PROTOCOLS, RATE
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM
+from tests.security.lab.edits import caught_by
 from tests.security.lab.mutants import MUTANTS
 
 __all__ = ["measure"]

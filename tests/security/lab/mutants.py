@@ -1,12 +1,11 @@
 """Every broken protocol.
 
-Each mutant is one line from the real protocol (`psephos.audit.mutants`), and the analysis must catch it; what the
+Each mutant is one line from the real protocol (`tests.security.lab.edits`), and the analysis must catch it; what the
 analysis cannot see at all is `psephos.audit.run.NOT_EXAMINED`.
 """
 
 from __future__ import annotations
 
-from psephos.audit.mutants import Mutant
 from tests.security.lab import (
     mutants_ceremony,
     mutants_liars,
@@ -15,6 +14,7 @@ from tests.security.lab import (
     mutants_statistic,
     mutants_tally,
 )
+from tests.security.lab.edits import Mutant
 
 __all__ = ["MUTANTS"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import psephos.protocol.paillier.sharing
-from psephos.audit.mutants import Mutant
 from psephos.parties.ceremony_checks import PublicChecks
 from psephos.protocol.ceremony.search import Batch
+from tests.security.lab.edits import Mutant
 
 __all__ = ["MUTANTS"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import psephos.parties.pathak_noise
 import psephos.protocol.encrypted_sum.proofs
 import psephos.protocol.psgd.state
-from psephos.audit.mutants import Mutant
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
 from psephos.protocol.pathak.terms import PathakTerms
+from tests.security.lab.edits import Mutant
 
 __all__ = ["MUTANTS"]
 

@@ -10,7 +10,7 @@ import psephos.protocol.pathak.comparison
 import psephos.protocol.pathak.noise
 import psephos.protocol.pathak.resharing
 import psephos.protocol.privacy.mechanisms
-from psephos.audit.mutants import Mutant, for_protocol
+from tests.security.lab.edits import Mutant, for_protocol
 
 __all__ = ["MUTANTS"]
 

@@ -19,7 +19,6 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.audit.mutants import Edit, edited
 from psephos.protocol.encrypted_sum import proofs
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import ProofError
@@ -32,6 +31,7 @@ from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
 from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
+from tests.security.lab.edits import Edit, edited
 
 if TYPE_CHECKING:
     from psephos.protocol.encrypted_sum.rounds import Round
@@ -48,7 +48,7 @@ class ProofMutant:
 
     Attributes:
         name: what is broken, in the field's words.
-        owner, function, old, new: the edit, as of `psephos.audit.mutants.Mutant`.
+        owner, function, old, new: the edit, as of `tests.security.lab.edits.Mutant`.
         forgery: whether the checker in force accepts what the cheater makes.
     """
 

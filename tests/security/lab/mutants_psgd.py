@@ -5,7 +5,7 @@ from __future__ import annotations
 import psephos.curator.psgd.agreement
 import psephos.parties.psgd
 import psephos.protocol.psgd.state
-from psephos.audit.mutants import SEEDED, Mutant, for_protocol
+from tests.security.lab.edits import SEEDED, Mutant, for_protocol
 
 __all__ = ["MUTANTS"]
 

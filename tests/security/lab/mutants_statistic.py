@@ -12,11 +12,11 @@ import psephos.protocol.grids.error_evaluation
 import psephos.protocol.grids.evaluation
 import psephos.protocol.grids.local_step
 import psephos.protocol.grids.record
-from psephos.audit.mutants import SEEDED, Mutant, for_protocol
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
+from tests.security.lab.edits import SEEDED, Mutant, for_protocol
 from tests.security.lab.mutants_tally import MUTANTS as TALLY
 
 __all__ = ["MUTANTS"]

@@ -8,8 +8,8 @@ import psephos.protocol.encrypted_sum.product
 import psephos.protocol.paillier.comb
 import psephos.protocol.paillier.encryption
 import psephos.protocol.paillier.sharing
-from psephos.audit.mutants import SEEDED, Mutant
 from psephos.parties.holder import KeyHolder
+from tests.security.lab.edits import SEEDED, Mutant
 
 __all__ = ["MUTANTS"]
 

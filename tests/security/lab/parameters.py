@@ -26,7 +26,6 @@ from scipy import stats
 
 from psephos import setup_keys
 from psephos.audit.model import AnalysisContext
-from psephos.audit.mutants import replaced
 from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
@@ -82,6 +81,7 @@ from psephos.simulation.key_setup import KeySetup, register, run_ceremony
 from psephos.specs.base import Participants
 from psephos.specs.pathak import make_terms
 from psephos.specs.tally import TallySpec
+from tests.security.lab.edits import replaced
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
 

@@ -19,7 +19,6 @@ import psephos.parties.psgd
 import psephos.protocol.paillier.sharing
 import psephos.simulation.psgd
 import psephos.simulation.tally
-from psephos.audit.mutants import SEEDED, Edit
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
@@ -27,6 +26,7 @@ from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.sums import SumExperiment, SumOptions
 from psephos.specs.tally import TallySpec
 from tests.security.lab import canaries, parameters, published
+from tests.security.lab.edits import SEEDED, Edit
 
 __all__ = ["PLANTED", "Planted"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected_verdict
-from psephos.audit.run import CASES, NOT_EXAMINED
+from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Expected
+from psephos.audit.run import NOT_EXAMINED
 
 __all__ = ["page"]
 
@@ -31,11 +31,11 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _matrix(case: Case) -> str:
+def _matrix(case: Expected) -> str:
     """What each coalition learns; coalitions that learn the same share a row, and all other secrets are hidden."""
     coalitions: dict[tuple[str, ...], list[str]] = {}
     for coalition in case.coalitions:
-        verdicts = tuple(_MARKS[expected_verdict(coalition, secret)] for secret in case.secrets)
+        verdicts = tuple(_MARKS[coalition.expected(secret)] for secret in case.secrets)
         coalitions.setdefault(verdicts, []).append(coalition.name)
     marks = [mark for mark in (REVEALED, LEAK) if any(_MARKS[mark] in verdicts for verdicts in coalitions)]
     rows = [_row("coalition", *(_MARKS[mark] for mark in marks)), "| --- " * (1 + len(marks)) + "|"]
@@ -54,7 +54,7 @@ def _matrix(case: Case) -> str:
 def page() -> str:
     """The matrices, protocols with the same one together, and what no check examines."""
     matrices: dict[str, list[str]] = {}
-    for case in CASES.values():
+    for case in EXPECTED.values():
         matrices.setdefault(_matrix(case), []).append(case.name)
     parts = [HEAD.rstrip(), *(f"## {', '.join(names)}\n\n{text}" for text, names in matrices.items())]
     parts.append(f"## Not examined\n\n{_list(NOT_EXAMINED)}")

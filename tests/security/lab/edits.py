@@ -1,9 +1,7 @@
-"""Protocols with one change that breaks them: what a mutant is, and how it is made.
+"""Mutants: edits of the real source, under which a check must find a leak.
 
-A mutant edits the real source: one expression or statement of one function is replaced, the function is compiled again
-in its own module and takes the place of the original wherever that was imported. The protocol's code needs no switch
-for it. The place is selected by its syntax tree (`psephos.audit.patterns`), so that a mutant survives renamed variables
-and another layout; one whose place is gone, or is no longer the only one, raises an error.
+The function is compiled again in its own module and takes the place of the original wherever that was imported. The
+place is selected by its syntax tree (`tests.security.lab.patterns`); one that is gone or not unique is an error.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from psephos.audit.model import AnalysisContext, Case, CheckResult
-from psephos.audit.patterns import substitute
 from psephos.protocol.errors import InvalidParameter
+from tests.security.lab.patterns import substitute
 
 __all__ = ["SEEDED", "Edit", "Mutant", "caught_by", "edited", "for_protocol", "function_of", "replaced"]
 
