@@ -117,7 +117,7 @@ def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:
 
     attack = Attack("lies", ("party 1",), lie, SUCCEEDS, (VOTE,))
     case = attack_case("psgd-liars", [[attack]] * 4)
-    assert [check.name for check in case.checks] == ["lies, one", "lies, two"]
+    assert [check.name for check in case.checks] == [f"lies, {coalition.name}" for coalition in case.coalitions]
     context = AnalysisContext(seed=1)
-    assert [check.run(context).leaks for check in case.checks] == [True, True]
+    assert [check.run(context).leaks for check in case.checks] == [True] * 4
     assert runs == [context], "an attack runs once per context"

@@ -2,7 +2,7 @@
 `pytest -m mutants` each in every way listed.
 
 The seed is fixed, so that a mutant that goes unnoticed is a change of the code and not of the coins; how often each is
-caught under fresh ones: `python -m tests.security.lab.detection`.
+caught under fresh ones: `python -m tests.security.lab.rates`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ At the end: attackers that deviate, in whole runs. Each did what its test says b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,27 +22,11 @@ from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.parties.gradients import LocalLoss
-from psephos.parties.psgd import GradientParty, step_share
-from psephos.protocol.driver import Driver, replace_roles
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.errors import (
-    PartyVanishedError,
-    ProofError,
-    PsephosError,
-    UnexpectedMessageError,
-    WrongPointError,
-    WrongRoundError,
-)
-from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.psgd.series import Announcement
+from psephos.parties.psgd import step_share
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
-from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
-from psephos.protocol.wire import Kind, kind_of
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, psgd_roles
+from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
 Array = NDArray[np.float64]
 D = 4
@@ -231,125 +214,3 @@ def test_a_step_size_cannot_be_used_to_escape_the_projection() -> None:
     for t, sign in enumerate((1, -1) * 25):
         w = descent.step(w, np.full(D, sign * 1e300), t)
         assert np.linalg.norm(w) <= descent.radius * (1 + 1e-12)
-
-
-# -- attackers that deviate
-
-
-class Deviating(Role):
-    """An honest role whose posts somebody else chooses, from the number of its step and what it would post."""
-
-    def __init__(self, role: Role, choose: Callable[[int, tuple[Post, ...]], Sequence[Post]]) -> None:
-        self.role, self.name, self.reads, self._choose = role, role.name, role.reads, choose
-
-    def _lie(self, count: int, step: Step | None) -> Step | None:
-        return step and replace(step, state=(count + 1, step.state), posts=tuple(self._choose(count, step.posts)))
-
-    def start(self) -> Step:
-        step = self._lie(0, self.role.start())
-        assert step is not None
-        return step
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        step = self._lie(state[0], self.role.receive(state[1], entries))
-        assert step is not None
-        return step
-
-    def on_idle(self, state: Any) -> Step | None:
-        return self._lie(state[0], self.role.on_idle(state[1]))
-
-    def result(self, state: Any) -> Any:
-        return self.role.result(state[1])
-
-
-def deviating(ceremony: KeySetup, name: str, choose: Any, options: PsgdOptions = OPTIONS) -> Driver:
-    """A run in which one role lies; refusals are noted, and everybody goes on."""
-    X, y, _, _ = neighbours()
-    private = [LocalLoss(X[k::3], y[k::3]) for k in range(3)]
-    agreement = agree(replace(options, steps=3), (20, 20, 20), D)
-    roles = psgd_roles(replace(options, steps=3), private, agreement, ceremony, Transcript(), Store())
-    return Driver(replace_roles(roles, {name: lambda role: Deviating(role, choose)}), strict=False)
-
-
-def errors(driver: Driver, kind: type[PsephosError], *names: str) -> bool:
-    return set(names) <= {name for name, refusal in driver.refused if isinstance(refusal.error, kind)}
-
-
-def test_an_early_announcement_does_not_prevent_the_first_step(ceremony: KeySetup) -> None:
-    """It was answered, at a point of the attacker's choice, and the honest step 1 refused for good."""
-    driver = deviating(
-        ceremony,
-        "party 2",
-        lambda count, posts: posts if count else [Post(BOARD, last.encode())],
-    )
-    party = driver.roles["party 0"]
-    assert isinstance(party, GradientParty)
-    last = Announcement.create(party.terms, 3, (50.0,) * D)
-    results = driver.run()
-    assert results["curator"].steps == 3
-    assert errors(driver, UnexpectedMessageError, "party 0", "party 1", "holder 1", "holder 2", "holder 3")
-
-
-def test_a_curator_that_chooses_its_point_gets_no_answer(ceremony: KeySetup) -> None:
-    """At the first step, and later, where everybody knows which point follows."""
-    for at, steps in ((0, 0), (None, 1)):
-
-        def chosen(count: int, posts: tuple[Post, ...], at: int | None = at) -> list[Post]:
-            changed = []
-            for post in posts:
-                is_changed = kind_of(post.data) is Kind.ANNOUNCEMENT and (count == 0) == (at == 0)
-                data = post.data[:-8] + np.array([0.25], ">f8").tobytes() if is_changed else post.data
-                changed.append(replace(post, data=data))
-            return changed
-
-        driver = deviating(ceremony, "curator", chosen)
-        with pytest.raises(PartyVanishedError):
-            driver.run()
-        results = driver.results()
-        assert errors(driver, WrongPointError, "party 0", "party 1", "party 2", "holder 1", "holder 2", "holder 3")
-        assert {results[f"party {number}"].answered for number in range(3)} == {steps}
-
-
-def test_one_lying_holder_does_not_change_the_descent(ceremony: KeySetup) -> None:
-    """With t = 2 its word counts for nothing; before, the curator alone said where to go."""
-
-    def lie(count: int, posts: tuple[Post, ...]) -> list[Post]:
-        return [
-            replace(post, data=post.data[:-1] + bytes([post.data[-1] ^ 1]))
-            if kind_of(post.data) is Kind.PUBLISHED_SUM
-            else post
-            for post in posts
-        ]
-
-    honest, attacked = (deviating(ceremony, "holder 1", choose, SEEDED) for choose in (lambda c, posts: posts, lie))
-    assert (honest.run()["curator"].w == attacked.run()["curator"].w).all()
-    assert attacked.refused == []
-
-
-def test_announcements_under_another_key_or_roster_are_refused(ceremony: KeySetup) -> None:
-    """The curator announces a step of a series like the agreed one, under a key of its own: parties encrypted to it."""
-    own = setup_keys(3, key_bits=512, holders=3, threshold=2, test_key=True)
-    agreement = agreement_for(3)
-    X, y, _, _ = neighbours()
-    party = GradientParty(0, ceremony.signing_keys[0], LocalLoss(X, y), OPTIONS.terms(agreement, ceremony))
-    for other in (replace(ceremony, threshold_key=own.threshold_key), replace(ceremony, roster=own.roster)):
-        announcement = Announcement.create(OPTIONS.terms(agreement, other), 1, (0.0,) * D)
-        step = party.receive(party.start().state, [Entry(1, "curator", BOARD, announcement.encode())])
-        assert (step.posts, [type(r.error) for r in step.refused]) == ((), [WrongRoundError])
-
-
-def test_a_ballot_derived_from_others_is_refused_with_proofs(ceremony: KeySetup) -> None:
-    """The last to answer sends the inverse of another's ballot, to take it off the sum; without proofs, it counts."""
-    for proofs, counted in (("none", True), ("knowledge", False)):
-        terms = replace(OPTIONS, proofs=proofs).terms(agreement_for(3), ceremony)
-        honest = GradientParty(1, ceremony.signing_keys[1], LocalLoss(*neighbours()[:2]), terms)
-        announcement = Announcement.create(terms, 1, (0.0,) * D)
-        entries = [Entry(1, "curator", BOARD, announcement.encode())]
-        round_ = terms.round(announcement)
-        ballots = [Ballot.decode(honest.receive(honest.start().state, entries).posts[0].data, round_)]
-        n2 = round_.key.ciphertext_modulus
-        inverse = EncryptedVector(round_.key, round_.plan, tuple(pow(c, -1, n2) for c in ballots[0].ciphertexts))
-        ballots.append(Ballot.sign(round_, 2, inverse, ceremony.signing_keys[2], ballots[0].proof))
-        product, rejected = BallotProduct(round_).add_all(b.encode() for b in ballots)
-        assert (product.members == 0b110) == counted
-        assert [type(r.error) for r in rejected] == ([] if counted else [ProofError])

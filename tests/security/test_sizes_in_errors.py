@@ -18,7 +18,7 @@ from psephos.protocol.errors import DataError
 from psephos.protocol.grids.evaluation import checked_rows
 from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.signing import SigningKey
-from tests.protocol.encrypted_sum.test_local_step import grid
+from tests.protocol.grids.test_local_step import grid
 
 ROWS = 2003
 GRID = grid()

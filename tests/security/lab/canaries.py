@@ -76,14 +76,7 @@ SIZES = (2003, 2011, 2017, 2027)
 
 @dataclass(frozen=True)
 class Canaries:
-    """What is searched for.
-
-    Attributes:
-        few: numbers about a party as a whole, by what they are.
-        whole: whole numbers, by what they are.
-        many: every other number.
-        words: texts.
-    """
+    """What is searched for."""
 
     few: dict[float, str] = field(repr=False)
     whole: dict[int, str] = field(repr=False)
@@ -397,10 +390,7 @@ def job(directory: Path) -> None:
 
 
 def study(directory: Path) -> None:
-    """A study over a board in memory, from joining to the card: every entry, every refusal, the log, model and card.
-
-    And what each role keeps on its disk, and what is shown to anybody who watches.
-    """
+    """A study over a board in memory, from joining to the card: every entry, every refusal, the log, model and card."""
     split, (frame, samples) = private(), table(directory)
     made = trial(
         parties=4, classes=("no", "yes"), features=samples.features, public_table=samples.digest,

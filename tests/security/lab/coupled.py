@@ -37,16 +37,7 @@ Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Coupled:
-    """One fault.
-
-    Attributes:
-        name: what is wrong, in words.
-        fault: its number in issue 28.
-        pipeline, neighbour: a command and a change that show it.
-        check: the check of the audit that must see it.
-        places, function: where the function is used, and its name.
-        broken: makes the mutant from the original.
-    """
+    """One fault."""
 
     name: str
     fault: int

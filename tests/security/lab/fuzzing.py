@@ -337,12 +337,7 @@ class _StateRecorder(Tampering):
 
 
 def _ceremony() -> list[Decoder]:
-    """A ceremony's messages are read in the state that they are due in: holder 1 is given the last one of each kind.
-
-    Seeds are opened where somebody lied about the key that was found: holder 3 does, and is named when they are.
-    Holder 2 complains of it where it lies in private. No error may begin with the name of an honest
-    holder, except that of the reader where a message is out of order.
-    """
+    """A ceremony's messages are read in the state that they are due in: holder 1 is given the last one of each kind."""
     terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True, degree=2)
     inputs: dict[Kind, tuple[Role, Any, Entry]] = {}
 
@@ -526,10 +521,7 @@ def attempt(decoder: Decoder, data: bytes) -> bool:
 
 
 def fuzz(name: str, count: int, seed: int = 0) -> tuple[int, float]:
-    """Throw `count` messages at one decoder; returns how many were accepted, and the longest one took, in seconds.
-
-    Raises AcceptedError or the unnamed exception, with the message's hex in a note.
-    """
+    """Throw `count` messages at one decoder; returns how many were accepted, and the longest one took, in seconds."""
     decoder = decoders()[name]
     every = [sample for other in decoders().values() for sample in other.samples[:2]]
     chance = random.Random(f"{seed} {name}")

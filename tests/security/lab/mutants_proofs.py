@@ -44,13 +44,7 @@ SAMPLES, CLASSES = 60, 3
 
 @dataclass(frozen=True)
 class ProofMutant:
-    """One broken proof.
-
-    Attributes:
-        name: what is broken, in the field's words.
-        owner, function, old, new: the edit, as of `tests.security.lab.edits.Mutant`.
-        forgery: whether the checker in force accepts what the cheater makes.
-    """
+    """One broken proof."""
 
     name: str
     owner: Any
@@ -179,10 +173,7 @@ def _another_exponent() -> bool:
 
 
 def _ballot(held: dict[int, int], claimed: dict[int, int], *, lie: bool = False) -> bool:
-    """A ballot for class 0 everywhere but for `held`, and a proof about one with `claimed`: entry -> value.
-
-    With `lie` the cheater answers for the plaintexts as well as if they were those of `claimed`.
-    """
+    """A ballot for class 0 everywhere but for `held`, and a proof about one with `claimed`: entry -> value."""
     key = _key().public_key
     plan = VoteLayout(SAMPLES, CLASSES).plan(key, 20)
     layout = validity.Layout.of(key, plan, CLASSES - 1)

@@ -1,4 +1,4 @@
-"""Every number that security rests on, and how it is measured: `python -m tests.security.lab.parameters`.
+"""The numbers that decide what an attacker can do, and how they are measured: `python -m tests.security.lab.parameters`.
 
 A measurement takes messages, coins or releases of shipping code, under a key of 3072 bits wherever a key is in it, and
 works out from them how wide, how long or how improbable something is. What the number must be is written out here and
@@ -29,16 +29,10 @@ from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
-from psephos.curator.evaluation import evaluation_sensitivity
-from psephos.curator.hamm.erm import minimise
-from psephos.curator.losses import Logistic
-from psephos.curator.psgd.agreement import DescentOptions, Variant, agree
-from psephos.curator.record import record_sensitivity
 from psephos.curator.statistic import plan_statistic
-from psephos.parties.gradients import LocalLoss
+from psephos.curator.psgd.agreement import DescentOptions, Variant, agree
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.parties.party import Party, VotingParty
-from psephos.parties.pathak import PathakParty
 from psephos.parties.statistic import entry_range
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
@@ -51,23 +45,18 @@ from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
-from psephos.protocol.errors import DataError, InvalidParameter, NormError, PsephosError, WeakKeyError
-from psephos.protocol.grids import error_evaluation, evaluation, record
+from psephos.protocol.errors import InvalidParameter, PsephosError, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, combine, deal
 from psephos.protocol.pathak.comparison import mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
-from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_scale, weight_bound
-from psephos.protocol.privacy import mechanisms
-from psephos.protocol.privacy.accounting import pure_event, stated
-from psephos.protocol.privacy.composition import composed_epsilon
+from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, weight_bound
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     RoundedGaussian,
     SphericalLaplace,
     check_epsilon,
-    choose_pitch,
 )
 from psephos.protocol.proofs import knowledge
 from psephos.protocol.proofs.knowledge import KnowledgeProof
@@ -83,7 +72,7 @@ from psephos.specs.pathak import make_terms
 from psephos.specs.tally import TallySpec
 from tests.security.lab.edits import replaced
 
-__all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
+__all__ = ["PARAMETERS", "Parameter", "changed", "page"]
 
 BITS, BALLOTS = 3072, 8
 
@@ -92,10 +81,7 @@ BITS, BALLOTS = 3072, 8
 
 
 def reaches(values: Sequence[int], bits: int, slack: int = 0) -> None:
-    """Numbers drawn uniformly below 2^bits come near to it: all of them stay so far below with probability 2^-32.
-
-    `slack`: what else may be missing, in bits, where the numbers are a little less than what was drawn.
-    """
+    """Numbers drawn uniformly below 2^bits come near to it: all of them stay so far below with probability 2^-32."""
     assert min(values) >= 0
     least, longest = bits - -(-32 // len(values)) - slack, max(values).bit_length()
     assert longest > least, f"{len(values)} numbers of at most {longest} bits are not uniform below 2^{bits}"
@@ -711,44 +697,9 @@ def precision() -> None:
         raise AssertionError(f"epsilon {epsilon} was accepted")
 
 
-def stated_deltas() -> None:
-    """A pure release at the largest epsilon is stated at a delta that covers its sampler's distance from its law."""
-    cost = (1 + math.exp(64)) * 2.0**-160
-    assert stated(pure_event("the largest epsilon", 64.0, distance=2.0**-160), 0.0).delta >= cost
-
-
-def compositions() -> None:
-    """At the composed epsilon of two equal releases, their exact delta, at 200 bits, is at most what was asked for."""
-    for epsilon, delta in ((0.5, 1e-3), (1.0, 1e-9), (0.01, 1e-6)):
-        total = composed_epsilon({epsilon: 2}, 0.0, delta, 64.0)
-        with gmpy2.context(precision=200):
-            likely = 1 / (1 + gmpy2.exp(-gmpy2.mpfr(epsilon)))
-            outcomes = [
-                (likely**2, (1 - likely) ** 2),
-                (2 * likely * (1 - likely),) * 2,
-                ((1 - likely) ** 2, likely**2),
-            ]
-            exact = sum(max(gmpy2.mpfr(0), first - gmpy2.exp(total) * second) for first, second in outcomes)
-            assert exact <= delta
-
-
-def smoothing() -> None:
-    """Sums of e^(-(k - c)^2/(2 v)) over the integers are the same for all centres c, to within 2^-253: for v = 9, and
-    for what two shares of the least variance leave to sum over."""
-    exact = gmpy2.context(precision=600)
-    least = Fraction(mechanisms.LEAST_VARIANCE) ** 2 / (2 * mechanisms.LEAST_VARIANCE)
-    for variance in (Fraction(mechanisms.SMOOTHING), least):
-        sums = [
-            exact.fsum([exact.exp(exact.div(-((2 * k + odd) ** 2), 8 * variance)) for k in range(-150, 150)])
-            for odd in (0, 1)  # the extremes of the Poisson sum: an integer, and half of one
-        ]
-        assert abs(exact.sub(exact.div(*sums), 1)) < 2.0**-253
-    DiscreteGaussianShares(1, 3, 3, 3 * Fraction(mechanisms.LEAST_VARIANCE))
-
-
 def share_tails() -> None:
-    """Where the shares of joint noise are cut off, by the exact tails of a geometric and a normal
-    variable: all that is cut costs 2^-161 at most. The slots of ballots have room for it."""
+    """Where the shares of joint noise are cut off, by the exact tails of a geometric and a normal variable: all that is
+    cut costs 2^-161 at most. The slots of ballots have room for it."""
     parties, dimension = 25, 12
     whole = math.log2(2 * parties * dimension)
     for scale in (Fraction(3), Fraction(10**9, 7)):
@@ -774,54 +725,6 @@ def share_tails() -> None:
     assert entry_range(plan.grid, joint) == (plan.grid.minimum - joint.bound, plan.grid.maximum + joint.bound)
 
 
-def record_rows() -> None:
-    """The integers of a row: products are exact in float64, and no row is longer than the certified sensitivity."""
-    products = record.TABLES.across.max() * 4.0**record.COORDINATE_BITS
-    assert products < 2.0**53, f"a product of {math.log2(products):.1f} bits is rounded in float64"
-    plane = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    grid = record.RecordGrid(plane, 1e-3, np.array([[0.0], [0.0], [6.0]]), 2)
-    vectors = [grid.row_vectors(_half_circle(), np.full(61, label)) for label in (0, 1)]
-    assert 0.98 < _furthest(vectors) / record_sensitivity(grid)[1].value <= 1
-
-
-def numeric_rows() -> None:
-    """Two rows with numeric labels are no further apart than the certified sensitivity, whatever their angle."""
-    label = record.NumericLabel(-1.0, 1.0, 1e-6)
-    plane = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    grid = record.RecordGrid(plane, 1e-3, np.zeros((3, 1)), 1, "l2", label)
-    rows = _half_circle()
-    vectors = [grid.row_vectors(rows, np.full(len(rows), e * label.threshold)) for e in (-1e5, -1.0, 1.0, 1e5)]
-    assert 0.99 < _furthest(vectors) / record_sensitivity(grid)[1].value <= 1
-
-
-def _half_circle() -> np.ndarray:
-    angles = np.linspace(0.0, math.pi, 61)
-    return np.column_stack([1e9 * np.cos(angles), 1e9 * np.sin(angles), np.ones(len(angles))])
-
-
-def _furthest(vectors: list[np.ndarray]) -> float:
-    every = np.concatenate(vectors).astype(np.float64)
-    return max(float(np.linalg.norm(every - one, axis=1).max()) for one in every)
-
-
-def scored_rows() -> None:
-    """No row of an evaluation is longer in L1 than the sensitivity, whatever the number of classes."""
-    for classes in (2, 3):
-        grid = evaluation.ScoreGrid(np.eye(3)[:, : 1 if classes == 2 else 3], np.array([0.0]), classes)
-        length = sum(grid.contribution(np.array([[2.0, 1.0, 1.0]]), np.array([1])))
-        assert 2 * length == 10 << 16 == evaluation_sensitivity(grid).value
-
-
-def erring_rows() -> None:
-    """No row of the evaluation of a number is longer in L1 than the sensitivity, or further from another row."""
-    grid = error_evaluation.ErrorGrid(np.array([[1.0], [0.0]]), record.NumericLabel(-1.0, 1.0, 1.0))
-    ends = np.linspace(-1.0, 1.0, 61)
-    vectors = np.concatenate([grid.row_vectors(np.column_stack([e * ends, np.ones(61)]), ends) for e in (1, 1e9, -1e9)])
-    furthest = max(int(np.abs(vectors - one).sum(axis=1).max()) for one in vectors)
-    longest = int(np.abs(vectors).sum(axis=1).max())
-    assert furthest <= longest == 16 << 20 == evaluation_sensitivity(grid).value
-
-
 def series_tails() -> None:
     """Where PSGD's noise is drawn again: over a whole series, of all parties and entries, with probability 2^-66."""
     steps, parties, d = 200, 25, 30
@@ -839,69 +742,12 @@ def series_tails() -> None:
         assert tail <= 2.0**-66
 
 
-def pathak_tails() -> None:
-    """Where noise is cut off in Pathak's protocol, and how far below the fresh grid's pitch it never is."""
-    for variant, addends in (("public-bound", 25), ("printed", 1)):
-        terms = make_terms(parties=25, features=30, lam=0.01, epsilon=1.0, variant=variant)  # type: ignore[arg-type]
-        scale, bound = float(noise_scale(terms, terms.smallest_size)), noise_bound(terms)
-        assert math.log2(2 * 30 * addends) - bound / scale / math.log(2) <= -161
-
-
-def grids() -> None:
-    """The pitch of a release's grid, and how far a row may be from the unit ball that its sensitivity assumes."""
-    for sensitivity, dimension in ((1.0, 1), (3e-7, 561), (80.0, 12)):
-        pitch = choose_pitch(sensitivity, dimension)
-        assert math.frexp(pitch)[0] == 0.5
-        assert pitch * math.sqrt(dimension) <= 2**-20 * sensitivity < 4 * pitch * math.sqrt(dimension)
-    row, terms = np.array([[1.0, 0.0]]), make_terms(parties=3, features=2, lam=0.1, epsilon=1.0)
-    for factor, limit in ((1 + 2.0**-41, None), (1 + 2.0**-38, NormError)):
-        for take in (
-            lambda X: LocalLoss(X, [1]),
-            lambda X: PathakParty(1, X, np.array([1]), terms).start(),
-            lambda X: minimise(np.vstack([X, X]), np.eye(2), 0.1, Logistic()),
-        ):
-            try:
-                take(row * factor)
-            except (NormError, DataError):
-                assert limit is NormError, f"a row of norm {factor} is refused"
-                continue
-            assert limit is None, f"a row of norm {factor} is taken"
-
-
-def solver() -> None:
-    """The gradient where the curator's solver stopped, worked out at 200 bits: below 1e-9, as the sensitivity says."""
-    draw = np.random.default_rng(3)
-    X = draw.normal(size=(60, 4))
-    X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
-    soft = draw.uniform(size=60)
-    targets = np.column_stack([1 - soft, soft])
-    minimum = minimise(X, targets, 1e-3, Logistic())
-    with gmpy2.context(gmpy2.get_context(), precision=200):
-        w = [gmpy2.mpfr(float(v)) for v in minimum.w]
-        gradient = [gmpy2.mpfr(1e-3) * v for v in w]
-        for row, share in zip(X.tolist(), soft.tolist(), strict=True):
-            margin = sum((gmpy2.mpfr(x) * v for x, v in zip(row, w, strict=True)), gmpy2.mpfr(0))
-            slope = (1 / (1 + gmpy2.exp(-margin)) - gmpy2.mpfr(share)) / 60
-            gradient = [g + slope * gmpy2.mpfr(x) for g, x in zip(gradient, row, strict=True)]
-        norm = gmpy2.sqrt(sum((g * g for g in gradient), gmpy2.mpfr(0)))
-    assert norm <= minimum.tolerance <= 1e-9
-    assert minimum.inexactness >= float(norm) / 1e-3
-
-
 # -- the table
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A row.
-
-    Attributes:
-        name: in the field's words.
-        at: where it is defined.
-        must: the bound it must meet, and why.
-        measure: fails when it does not.
-        weaker: a value of the constant with which the measurement must fail.
-    """
+    """A row."""
 
     name: str
     at: str
@@ -1104,34 +950,6 @@ PARAMETERS: tuple[Parameter, ...] = (
         2.0**-80,
     ),
     Parameter(
-        "part of discrete Gaussian noise that makes it as private as the Gaussian",
-        f"{_NOISE}.mechanisms.SMOOTHING",
-        "9: no centre differs from another by 2^-253",
-        smoothing,
-        4,
-    ),
-    Parameter(
-        "least variance of a discrete Gaussian share",
-        f"{_NOISE}.mechanisms.LEAST_VARIANCE",
-        "18: sums are discrete Gaussians within 2^-252",
-        smoothing,
-        8,
-    ),
-    Parameter(
-        "numerical part of a stated delta",
-        f"{_NOISE}.accounting.NUMERICAL_DELTA",
-        "2^-64, no less than the samplers of any release cost",
-        stated_deltas,
-        2.0**-80,
-    ),
-    Parameter(
-        "rounding of composed epsilons",
-        f"{_NOISE}.composition._ROUNDING",
-        "more than the error of float64 per release: never below the exact epsilon",
-        compositions,
-        -(2.0**-20),
-    ),
-    Parameter(
         "largest epsilon", f"{_NOISE}.mechanisms.MAX_EPSILON", "(1 + e^epsilon) 2^-160 < 2^-64", precision, 128.0
     ),
     Parameter("least epsilon", f"{_NOISE}.mechanisms.MIN_EPSILON", "1e-9", precision, 1e-12),
@@ -1150,150 +968,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         2.0**-80,
     ),
     Parameter(
-        "least weight of a numeric label",
-        "protocol.grids.record.LEAST_WEIGHT",
-        "1 - 1/sqrt(2): a replaced row moves the sum by sqrt(4.5), not sqrt(5)",
-        numeric_rows,
-        0,
-    ),
-    Parameter(
-        "coordinates of a record step",
-        "protocol.grids.record.COORDINATE_BITS",
-        "18 bits: 2 * 18 + 16.5 bits are exact in float64",
-        record_rows,
-        20,
-    ),
-    Parameter(
-        "length of an evaluated row",
-        "protocol.grids.evaluation.ROW",
-        "the sum of its weights",
-        scored_rows,
-        4 << 16,
-    ),
-    Parameter(
-        "length of an evaluated row with a number",
-        "protocol.grids.error_evaluation.ERROR_ROW",
-        "the sum of its weights",
-        erring_rows,
-        15 << 20,
-    ),
-    Parameter(
         "tails in a series", "protocol.psgd.series._LOG_TAIL", "2^-66, over all of it", series_tails, 20 * math.log(2)
     ),
-    Parameter("tails in Pathak's protocol", f"{_PATHAK}.noise._TAIL_BITS", "2^-161", pathak_tails, 60),
-    Parameter("distance of Pathak's noise", f"{_PATHAK}.noise.NOISE_DISTANCE", "twice a sampler's", pathak_tails),
-    Parameter("pitch of a grid", f"{_NOISE}.mechanisms.choose_pitch", "snapping costs 2^-20 of the sensitivity", grids),
-    Parameter("length of an auxiliary row", "curator.hamm.erm.NORM_SLACK", "1 + 2^-39, charged for", grids, 2.0**-20),
-    Parameter("length of a record, PSGD", "parties.gradients._ROW_SLACK", "1 + 2^-40, charged for", grids, 2.0**-20),
-    Parameter("length of a record, Pathak", f"{_PATHAK}.noise.ROW_SLACK", "1 + 2^-40, charged for", grids, 2.0**-20),
-    Parameter(
-        "where the solver stops", "curator.hamm.erm.DEFAULT_TOLERANCE", "a gradient of 1e-9, charged for", solver
-    ),
 )
-"""Every number that a proof of the documentation rests on, once."""
-
-NO_SECURITY: Mapping[str, str] = {
-    "speed": (
-        "protocol.proofs.field_numpy.PIECE protocol.proofs.field_numpy.FEW_PRODUCTS "
-        "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
-        "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
-        "protocol.paillier.multi_power._WINDOW protocol.proofs.bounded.LARGEST_BASE "
-        "protocol.paillier.private_key._SMALLEST_PRIME_BOUND "
-        "protocol.proofs.bounded.MOST_DIGITS "
-        "protocol.paillier.public_power._SHARE "
-        "protocol.paillier.public_power._TOGETHER "
-        "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
-        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS protocol.grids.rows.BLOCK"
-    ),
-    "waiting, and the most that anybody takes": (
-        "protocol.agent._AGAIN protocol.board.MOST_BYTES "
-        "protocol.study.study._MESSAGE_BYTES protocol.study.study._ENTRY_BYTES protocol.study.study._KEY_BYTES "
-        "protocol.study.study._KEY_BITS "
-        "protocol.study.study._MOST_STEPS protocol.board.nats._PART protocol.board.nats._WINDOW "
-        "protocol.board.nats._DUPLICATES protocol.ceremony.messages._LONGEST_REASON "
-        "protocol.ceremony.form._WEIGHT_LIMIT "
-        "protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
-        "protocol.paillier.keys.LARGEST_DEGREE protocol.paillier.keys.LARGEST_KEY "
-        "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN "
-        "protocol.privacy.mechanisms._MAX_DIMENSION protocol.privacy.mechanisms._MAX_RATIO "
-        "protocol.psgd.series._MAX_STEPS protocol.board.nats._LONGEST_PASSWORD protocol.board.server._READERS "
-        "protocol.foreign._DEEPEST protocol.foreign._LARGEST_INTEGER protocol.foreign._LONGEST_KEY"
-    ),
-    "how close a composed epsilon is to its least value; it bounds it from above whatever they are": (
-        "protocol.privacy.composition._MOST_VALUES protocol.privacy.composition._GRID_POINTS "
-        "protocol.privacy.composition._FINEST_STEP protocol.privacy.composition._TAIL "
-        "protocol.privacy.composition._OVERFLOW"
-    ),
-    "the delta at which a total is stated, beside it": "protocol.storage.budget.DELTA",
-    "test keys": "protocol.ceremony.terms.SMALLEST_CEREMONY protocol.paillier.keys.SMALLEST_TEST_KEY",
-    "formats": (
-        "protocol.encrypted_sum.messages._PARTY_BYTES "
-        "protocol.storage.store._APPLICATION protocol.storage.store._FORMAT protocol.storage.store._PLAIN "
-        "protocol.storage.store._TO_REWRITE protocol.storage.store._KEY_BYTES protocol.storage.store._NONCE_BYTES "
-        "protocol.storage.budget._APPLICATION protocol.storage.budget._FORMAT protocol.storage.budget._KEY_BYTES "
-        "protocol.study.study.FORMAT "
-        "protocol.wire.HEADER_BYTES protocol.pathak.terms.LEADER"
-    ),
-    "mathematics": (
-        "protocol.proofs.bounded.LOOKUP_EQUATIONS protocol.proofs.norm_equations.FEWEST_PARTS "
-        "protocol.proofs.field_numpy.PRIME protocol.proofs.field_numpy.MOST_TERMS "
-        "protocol.proofs.field.GENERATOR protocol.proofs.field.NONRESIDUE "
-        "protocol.signing._PRIME protocol.signing._EIGHTH curator.hamm.erm._UNIT"
-    ),
-    "sums of two rows": (
-        "protocol.pathak.messages.KEYED_SIZE_BITS protocol.pathak.messages.LENT_BITS protocol.pathak.terms.SIZE_BITS "
-        "protocol.pathak.dgk.DGK_MINIMUM_PLAINTEXTS protocol.proofs.knowledge._COMB_SLACK"
-    ),
-    "found out by honest holders alone, who would have no key": "protocol.ceremony.exponent.TESTS",
-    "the least number of parties, which the terms refuse": "protocol.pathak.terms.SMALLEST_RUN",
-    "how good a release is; its sensitivity is certified whatever they are": (
-        "protocol.grids.fixed_point.FRACTION_BITS protocol.pathak.terms.LADDER_RATIO "
-        "curator.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
-        "curator.hamm.rules.FEW_PARTIES curator.hamm.rules.FEWEST_LABELLED curator.hamm.rules.LONGEST_NOISE "
-        "parties.training.WHITENED_RIDGE "
-        "curator.hamm.rules._PLAUSIBLE "
-        "curator.hamm.rules.NOISE_SHARE curator.statistic._SIGNAL "
-        "parties.learners._ROUNDING "
-        "curator.statistic._ROWS_PER_COORDINATE curator.statistic._BETWEEN curator.statistic._TELLING "
-        "curator.statistic._LEAST_SIGNAL curator.statistic._LESSONS curator.statistic._SPLITS "
-        "curator.statistic._CONTRAST_BITS curator.statistic._FEATURE_BITS "
-        "curator.statistic._NUMERICAL_RANK curator.signal.REACH curator.signal.EVIDENCE "
-        "curator.signal._DRAWS curator.signal._ROWS curator.signal._LEAST "
-        "protocol.grids.record.RESIDUAL_BITS protocol.grids.record.ENTRY_BITS "
-        "protocol.grids.record.PERSON_BITS "
-        "protocol.grids.record.TOTAL_BITS protocol.grids.record.SCORE_STEPS "
-        "protocol.grids.record.LARGEST_SCORE protocol.grids.record._INSIDE "
-        "curator.record._CELL curator.record._INSIDE curator.record._LEAST_SPREAD "
-        "curator.record._FOLDS curator.record._ROWS_PER_COORDINATE curator.record._FEWEST "
-        "curator.record.FEWEST_NUMBERS curator.record._NORMAL_QUARTILE "
-        "curator.record._THRESHOLD curator.record._KNOWN "
-        "curator.record._DEVIATIONS "
-        "curator.record.ROWS_PER_PARTY protocol.grids.local_step.ITERATIONS "
-        "curator.class_shares._EVIDENCE curator.class_shares._SPREAD "
-        "curator.class_shares._TOLERANCE curator.class_shares._PRECISION "
-        "curator.rehearsal._VARYING "
-        "curator.rehearsal._DIRECTIONS curator.rehearsal._LEAST_SPREAD curator.rehearsal._FOLDS "
-        "curator.rehearsal._FITTED curator.rehearsal._INSIDE curator.rehearsal._SMOOTHING "
-        "curator.rehearsal._FINALISTS curator.rehearsal._DRAWS curator.rehearsal._LEAST_GAIN "
-        "curator.rehearsal._SIMULATED_ROWS curator.rehearsal._SIMULATED_PARTIES "
-        "curator.rehearsal._TEST_ROWS curator.rehearsal._SKEW curator.rehearsal._CAUTION "
-        "curator.rehearsal._ERROR_RIDGE curator.rehearsal.WORLDS curator.rehearsed.REHEARSED_ROWS "
-        "protocol.grids.error_evaluation.ERROR_BITS protocol.grids.error_evaluation.ERROR_TOTAL_BITS "
-        "protocol.grids.evaluation.WEIGHT_BITS protocol.grids.evaluation.TOTAL_BITS "
-        "protocol.grids.evaluation.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
-        "curator.evaluation.CALIBRATED_FROM curator.error_estimates.CERTAIN curator.error_estimates.NEAR "
-        "curator.error_estimates._SELECTED curator.evaluation._PRIOR "
-        "curator.evaluation._STEPS curator.evaluation._NEAR"
-    ),
-}
-"""Constants of the product that no proof rests on, by what they are about."""
+"""The parameters, by subject."""
 
 
 def prepare() -> None:
-    """Make the keys that all measurements of this process share, while the code is sound.
-
-    Whoever breaks the code calls it first: keys that broken code made would fail measurements of sound code later.
-    """
+    """Make the keys that all measurements of this process share, while the code is sound."""
     _base(), _holders()
 
 
@@ -1314,13 +996,12 @@ def changed(at: str, value: Any) -> Iterator[None]:
 
 HEAD = """# Parameters
 
-Every number that a proof of this documentation rests on. `tests/security/lab/parameters.py` measures each: it takes
-messages, coins or releases of the running code, under a key of 3072 bits where a key matters, and fails unless they
-are as wide, long or improbable as required; the required value is not imported. `tests/security/test_parameters.py`
-also runs most measurements with a weaker number, which they must notice, and finds every constant of `protocol`,
-`parties` and `curator` that is neither here nor among those that no proof rests on. A statistical measurement fails
-a sound product with probability 2^-31 at most. The scale of each release's noise is measured [on what is
-published](../../benchmarks/README.md).
+The numbers that decide what an attacker can do: widths of masks, challenges, soundness, tails and precision of noise.
+`tests/security/lab/parameters.py` measures each: it takes messages, coins or releases of the running code, under a key
+of 3072 bits where a key matters, and fails unless they are as wide, long or improbable as required; the required value
+is not imported. `tests/security/test_parameters.py` also runs most measurements with a weaker number, which they must
+notice. A statistical measurement fails a sound product with probability 2^-31 at most. The scale of each release's
+noise is measured [on what is published](../../benchmarks/README.md).
 
 `PARAMETERS` in that file names each measurement.
 """

@@ -164,12 +164,7 @@ def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neigh
 
 
 def contrasts(releases: Array, plan: StatisticPlan) -> Array:
-    """The one contrast T (draws, r) of each classifier w (draws, d) of two classes.
-
-    w is T_1 - T_0, sqrt(2) times the contrast, in public coordinates, each times q/(q + n): n the noise's energy there,
-    q like 1/j and all of them together what ||T||^2 has over that of the noise, or a twentieth of it. ||T||^2 is not
-    published, but there is one that fits. `plan.noise` is what the filter was told; the law is judged without it.
-    """
+    """The one contrast T (draws, r) of each classifier w (draws, d) of two classes."""
     each, decay = plan.noise / plan.rank, 1 / np.arange(1, plan.rank + 1)
 
     def whole(w: Array, energy: float) -> Array:
@@ -288,8 +283,8 @@ def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400)
 
 
 def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropouts: int = 1, draws: int = 40) -> None:
-    """A statistic with noise in shares, absent parties and all: as many shares as there are ballots, each sized so
-    that those of all but the colluders, the absent and oneself make up the law."""
+    """A statistic with noise in shares, absent parties and all: as many shares as there are ballots, each sized so that
+    those of all but the colluders, the absent and oneself make up the law."""
     epsilon, absent = 40.0, dropouts / PARTIES
     more: dict[str, Any] = {"reveal": "statistic", "colluders": colluders, "dropouts": dropouts, "absent": absent}
     runs = [run(mechanism, count, (method,), epsilon=(epsilon,), **more) for count in (draws, 2)]
