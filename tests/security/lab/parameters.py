@@ -1,4 +1,4 @@
-"""The numbers that decide what an attacker can do, and how they are measured: `python -m tests.security.lab.parameters`.
+"""The numbers that decide what an attacker can do: `python -m tests.security.lab.parameters` prints them.
 
 A measurement takes messages, coins or releases of shipping code, under a key of 3072 bits wherever a key is in it, and
 works out from them how wide, how long or how improbable something is. What the number must be is written out here and
