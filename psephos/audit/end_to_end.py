@@ -232,103 +232,74 @@ def evaluation_pipelines(**options: Any) -> tuple[Pipeline, ...]:
 def person_pipelines(column: str) -> tuple[Pipeline, ...]:
     """Return the pipelines of the commands that protect a person with all rows at a party, whom a column names."""
     record: dict[str, Any] = {"unit": "record", "record": column}
+    laplace = {"mechanism": "discrete-laplace", **record}
+    tally = partial(run_sums, simulate_tally, TallyOptions, **record)
+    evaluated = partial(run_evaluation, record=column, rows="all")
     commands = (
         _record_command(f"run --unit record --record {column}", **record),
-        _record_command(
-            f"run --unit record --record {column} --mechanism discrete-laplace", mechanism="discrete-laplace", **record
-        ),
-        Pipeline(
-            f"simulate tally --unit record --record {column}",
-            "record",
-            partial(run_sums, simulate_tally, TallyOptions, **record),
-            private_sizes=True,
-        ),
-        Pipeline(
-            f"evaluate --record {column}",
-            "record",
-            partial(run_evaluation, record=column, rows="all"),
-            private_sizes=True,
-        ),
+        _record_command(f"run --unit record --record {column} --mechanism discrete-laplace", **laplace),
+        Pipeline(f"simulate tally --unit record --record {column}", "record", tally, private_sizes=True),
+        Pipeline(f"evaluate --record {column}", "record", evaluated, private_sizes=True),
     )
     return tuple(replace(command, persons=column) for command in commands)
 
 
 def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
-    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction."""
-    study = partial(run_study, protocol="regression", delta=1e-6)
-    record: dict[str, Any] = {"label": label, "private_sizes": True}
-    by_party = partial(study, parameters=("unit=party", "dropouts=1"), absent=1)
-    evaluation = partial(run_evaluation, task="regression")
-    return (
-        Pipeline("run --task regression", "party", run_regression, label=label),
-        Pipeline("run --task regression --unit record", "record", partial(run_regression, unit="record"), **record),
-        Pipeline("study of regression", "record", study, **record),
-        Pipeline("study of regression, unit=party", "party", by_party, label=label),
-        Pipeline(
-            "study of regression, record=ward",
-            "record",
-            partial(study, ignore=("ward",), parameters=("rows=60", "record=ward")),
-            persons="ward",
-            **record,
-        ),
-        Pipeline("evaluate a number", "record", partial(evaluation, held_out=0.95), **record),
-        Pipeline("evaluate a number --rows all", "record", partial(evaluation, rows="all"), **record),
-        Pipeline(
+    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction.
+
+    Each is there of a record, of a person, and of a party.
+    """
+    by_party = {"parameters": ("unit=party", "dropouts=1"), "absent": 1}
+    by_person = {"ignore": ("ward",), "parameters": ("rows=60", "record=ward")}
+    runs = (
+        ("run --task regression", "party", "", partial(run_regression)),
+        ("run --task regression --unit record", "record", "", partial(run_regression, unit="record")),
+        ("study of regression", "record", "", _study("regression")),
+        ("study of regression, unit=party", "party", "", _study("regression", **by_party)),
+        ("study of regression, record=ward", "record", "ward", _study("regression", **by_person)),
+        ("evaluate a number", "record", "", partial(run_evaluation, task="regression", held_out=0.95)),
+        ("evaluate a number --rows all", "record", "", partial(run_evaluation, task="regression", rows="all")),
+        (
             "evaluate a number --record ward",
             "record",
-            partial(evaluation, rows="all", record="ward"),
-            persons="ward",
-            **record,
+            "ward",
+            partial(run_evaluation, task="regression", rows="all", record="ward"),
         ),
-        Pipeline("evaluate a number --unit party", "party", partial(evaluation, unit="party"), label=label),
+        ("evaluate a number --unit party", "party", "", partial(run_evaluation, task="regression", unit="party")),
+    )
+    return tuple(
+        Pipeline(name, unit, run, private_sizes=unit == "record", persons=persons, label=label)
+        for name, unit, persons, run in runs
     )
 
 
 def default_pipelines() -> tuple[Pipeline, ...]:
     """Return the pipelines for the synthetic table: all of these, other options for tables, and studies of one sum."""
     tally = partial(run_sums, simulate_tally, TallyOptions)
+    rehearsed: dict[str, Any] = {"method": "rehearsed"}
+    with_persons = _study("record", ignore=("ward",), parameters=("rows=60", "record=ward"))
+    absent: dict[str, Any] = {"parameters": ("dropouts=1",), "absent": 1}
+    studies = (*((one, {}) for one in STUDIES), *((one, absent) for one in ABSENT_STUDIES))
     return (
         *pipelines(),
-        _command("run --method rehearsed", method="rehearsed", epsilon=(60.0,)),
-        _command(
-            "run --method rehearsed --mechanism gaussian", method="rehearsed", mechanism="gaussian", epsilon=(30.0,)
-        ),
+        _command("run --method rehearsed", epsilon=(60.0,), **rehearsed),
+        _command("run --method rehearsed --mechanism gaussian", mechanism="gaussian", epsilon=(30.0,), **rehearsed),
         _command("run --other-labels drop", method="own-data", other_labels="drop"),
         Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True),
         Pipeline("run --schema", "party", run_by_schema, without_public=True),
         Pipeline("simulate tally", "party", tally),
         Pipeline("simulate tally --reveal statistic", "party", partial(tally, reveal="statistic")),
         *(
-            Pipeline(f"study of {protocol}, {method}", "party", partial(run_study, protocol=protocol, method=method))
-            for protocol, method in STUDIES
-        ),
-        *(
             Pipeline(
-                f"study of {protocol}, {method}, dropouts=1",
+                f"study of {protocol}, {method}{', dropouts=1' if more else ''}",
                 "party",
-                partial(run_study, protocol=protocol, method=method, parameters=("dropouts=1",), absent=1),
+                partial(run_study, protocol=protocol, method=method, **more),
             )
-            for protocol, method in ABSENT_STUDIES
+            for (protocol, method), more in studies
         ),
-        Pipeline(
-            "study of record, newton, record=ward",
-            "record",
-            partial(run_study, protocol="record", ignore=("ward",), parameters=("rows=60", "record=ward"), delta=1e-6),
-            private_sizes=True,
-            persons="ward",
-        ),
-        Pipeline(
-            "study of record, newton",
-            "record",
-            partial(run_study, protocol="record", method="newton", delta=1e-6),
-            private_sizes=True,
-        ),
-        Pipeline(
-            "study of record, newton, dropouts=1",
-            "record",
-            partial(run_study, protocol="record", parameters=("dropouts=1",), delta=1e-6, absent=1),
-            private_sizes=True,
-        ),
+        Pipeline("study of record, newton, record=ward", "record", with_persons, private_sizes=True, persons="ward"),
+        Pipeline("study of record, newton", "record", _study("record", method="newton"), private_sizes=True),
+        Pipeline("study of record, newton, dropouts=1", "record", _study("record", **absent), private_sizes=True),
         Pipeline("study of rehearsed", "party", partial(run_study, protocol="rehearsed", epsilon=60.0)),
         *record_pipelines(),
         _record_command("run --unit record --text code", unit="record", text=("code",)),
@@ -336,6 +307,11 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         *evaluation_pipelines(),
         *person_pipelines("ward"),
     )
+
+
+def _study(protocol: str, **chosen: Any) -> partial[RunRecord]:
+    """Return the run of a study that protects records or numbers."""
+    return partial(run_study, protocol=protocol, delta=1e-6, **chosen)
 
 
 def _command(name: str, **options: Any) -> Pipeline:

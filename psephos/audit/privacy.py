@@ -78,7 +78,7 @@ class MechanismExperiment:
 
 
 def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
-    """Return a lower bound on epsilon."""
+    """Return a lower bound on epsilon, from outputs on two neighbours, float64 (n,) each, scored by one number."""
     _check_samples(min(len(first), len(second)))
     risk = (1 - confidence) / 2
 

@@ -182,7 +182,7 @@ def run_tally_round(
     voters: Sequence[Voter],
     label: str,
 ) -> SumRun:
-    """Run one round of the encrypted tally."""
+    """Run one round of the encrypted tally; `auxiliary`: float64 (N, d)."""
     spec = TallySpec(AuxiliarySet(auxiliary), classes)
     round_ = round_of(setting, spec, context.coins(label, "round"))
     return run_sum(context, setting, round_, PartyFactory(spec, voters), label)
