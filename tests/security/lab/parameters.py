@@ -29,8 +29,8 @@ from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
-from psephos.curator.statistic import plan_statistic
 from psephos.curator.psgd.agreement import DescentOptions, Variant, agree
+from psephos.curator.statistic import plan_statistic
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.parties.party import Party, VotingParty
 from psephos.parties.statistic import entry_range
