@@ -27,9 +27,10 @@ from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
+from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import make_release, read_release
 
 __all__ = ["run_study"]
 

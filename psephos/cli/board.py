@@ -49,7 +49,7 @@ def _server(group: typer.Typer) -> None:
         reader_address = write_server(folder, Study.read(study).members, hosts, port, gigabytes)
         note(
             f"start it:          nats-server -c {shlex.quote(str(folder / 'nats.conf'))}\n"
-            f"send to everybody: {folder / 'ca.pem'}, and the address tls://{hosts[0]}:{port}?ca=ca.pem\n"
+            f"send to everybody: {folder / 'ca.pem'}, and the address {shlex.quote(f'tls://{hosts[0]}:{port}?ca=ca.pem')}\n"
             "The certificates are for a trial and expire after 90 days; in a study, server.pem and server.key come\n"
             "from an authority that its members trust. Watchers and auditors, who only read, are sent ca.pem and\n"
             "reader.password, by a way that nobody else reads, and use this address:"

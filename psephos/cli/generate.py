@@ -7,6 +7,7 @@ import os
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Optional, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -46,8 +47,11 @@ class SectionedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; raises BadParameter with a message in plain English."""
+        words = list(map(_with_home, args))
+        if "--output=" in words or ("--output", "") in pairwise(words):  # a path "" is the working directory
+            raise typer.BadParameter("--output is empty: name the file or directory to write")
         try:
-            return super().parse_args(ctx, list(map(_with_home, args)))
+            return super().parse_args(ctx, words)
         except typer.BadParameter as error:
             error.message = _plain_message(error)
             raise

@@ -16,7 +16,7 @@ from rich.text import Text
 from psephos.audit.matrix import HIDDEN, REVEALED
 from psephos.protocol.foreign import printable
 from psephos.results import METHODS, Result
-from psephos.results.base import Fact, Matrix, Page, Panel, VerdictCell
+from psephos.results.base import Matrix, Page, Panel, VerdictCell, shown
 
 __all__ = ["alpha_lines", "show", "show_table"]
 
@@ -45,33 +45,32 @@ def show(
     def say(text: str, style: str | None = None) -> None:
         console.print(printable(text, lines=True), highlight=False, markup=False, style=style)
 
-    if page.notice:
-        say(page.notice, "bold red")
+    for text in page.texts("notice"):
+        say(text, "bold red")
     for text in page.warnings:
         if text not in printed_before:
             say(f"WARNING: {text}", "bold red")
-    if page.answer:
-        say(page.answer, "bold")
-    if page.cost and (verbose or not page.answer or page.several_releases):
-        say(page.cost)
-    for fact in page.conditions:
-        say(_fact(fact))
+    for text in page.texts("answer"):
+        say(text, "bold")
+    if verbose or not page.answer or page.several_releases:
+        for text in page.texts("cost"):
+            say(text)
+    for text in page.texts("condition"):
+        say(text)
     _show_accuracies(page, console, verbose=verbose)
     for panel in page.panels if verbose or not page.accuracies else page.panels[:1]:
         # The note of a figure repeats the cost, for readers of the figure alone.
         note = panel.note.replace(f". {page.cost.rstrip('.')}", "") if page.several_releases else panel.note
         _show_panel(replace(panel, note=note), console)
-    _show_comparison(page, console)
     for matrix in page.matrices:
         _show_matrix(matrix, console, verbose=verbose)
-    for table in (*page.tables, *(page.details if verbose else ())):
-        show_table(console, table.title, table.columns, table.rows, table.about)
+    for table in page.tables:
+        if verbose or not table.detail:
+            show_table(console, table.title, table.columns, table.rows, table.about)
     if page.accuracies and not verbose:
         return
     _show_phases(result, console)
-    for fact in page.facts:
-        say(_fact(fact))
-    for text in page.notes:
+    for text in (*page.texts("fact"), *page.texts("note")):
         say(text)
     if result.phases:
         times = ", ".join(f"{name} {value:.1f}" for name, value in result.seconds.items() if value is not None)
@@ -97,7 +96,7 @@ def show_table(
         return
     title, caption = printable(title, lines=True), printable(caption, lines=True)
     columns = [printable(name, lines=True) for name in columns]
-    cells = [[printable(_text(value), lines=True) for value in row] for row in rows]
+    cells = [[printable(shown(value), lines=True) for value in row] for row in rows]
     if title:
         console.print(Text(title, style="bold"))
     widths = _column_widths([list(columns), *cells], console.width)
@@ -161,22 +160,6 @@ def _print_records(console: Console, columns: Sequence[str], rows: Sequence[Sequ
 def _numeric(text: str) -> bool:
     """Return whether a cell is a number, such as "0.90 ± 0.01", or empty."""
     return not text or text[0].isdigit() or text[0] in "-+<"
-
-
-def _text(value: Any) -> str:
-    """Return a value as people read it: numbers are rounded."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _fact(fact: Fact) -> str:
-    words, *pieces = fact
-    return f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}"
 
 
 def _cell(cell: VerdictCell) -> str:
@@ -243,11 +226,6 @@ def _show_panel(panel: Panel, console: Console) -> None:
     columns = [heading, *(row[0] for row in rows)]
     turned = [[f"{x:g}", *(line[n].partition("±")[0] for line in cells)] for n, x in enumerate(points)]
     show_table(console, title, columns, turned, panel.note)
-
-
-def _show_comparison(page: Page, console: Console) -> None:
-    rows = [[row.quantity, row.paper, row.ours, row.verdict, row.why] for row in page.comparison]
-    show_table(console, "Beside the paper", ["what", "paper", "here", "verdict", "why"], rows)
 
 
 def _show_phases(result: Result, console: Console) -> None:

@@ -272,7 +272,7 @@ class OwnTable:
         if options.other_labels == "refuse":
             name_them = "name every class with --classes, " if options.names_classes else ""
             raise DataError(
-                f"the {options.label!r} in {first_row(self._labels[unknown])} ({unknown.sum()} rows in all) is none of "
+                f"the {options.label!r} in {first_row(self._labels[unknown])} ({_rows_like_it(unknown)}) is none of "
                 f"the classes {', '.join(self.classes)}: correct it, {name_them}or decide with --other-labels drop or "
                 "--other-labels CLASS"
             )
@@ -294,7 +294,7 @@ class OwnTable:
         y = numbers_of(self._labels)
         if (wrong := (self._labels != "").to_numpy() & ~np.isfinite(y)).any():
             raise DataError(
-                f"the {self._options.label!r} in {first_row(self._labels[wrong])} ({wrong.sum()} rows in all) is no "
+                f"the {self._options.label!r} in {first_row(self._labels[wrong])} ({_rows_like_it(wrong)}) is no "
                 "finite number: correct it, or leave --task regression out"
             )
         return y
@@ -304,7 +304,7 @@ class OwnTable:
         missing = (self._labels == "").to_numpy() & ~self._is_public
         if missing.any() and self._options.other_labels != "drop":
             raise DataError(
-                f"no {self._options.label!r} in {first_row(self._labels[missing])} ({missing.sum()} rows in all): fill "
+                f"no {self._options.label!r} in {first_row(self._labels[missing])} ({_rows_like_it(missing)}): fill "
                 "them in, take them out, or leave them out with --other-labels drop"
             )
 
@@ -555,6 +555,11 @@ def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> 
 def _special_columns(options: TableOptions) -> list[str]:
     """Return the names of the columns that are no features: the class, the owner and the person of a row."""
     return [name for name in (options.label, options.party, options.person_column) if name is not None]
+
+
+def _rows_like_it(wrong: Any) -> str:
+    """Return how many rows are wrong in one way, for an error that names the first."""
+    return "the only such row" if wrong.sum() == 1 else f"{wrong.sum()} rows in all"
 
 
 def _check_public(count: int) -> None:

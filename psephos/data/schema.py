@@ -132,8 +132,10 @@ def read_schema(path: Path) -> Schema:
         DataSetMissingError: there is no such file.
         DataError: the file is no schema; the message names the field.
     """
-    if not path.is_file():
+    if not path.exists():
         raise DataSetMissingError(f"there is no file {path}")
+    if not path.is_file():
+        raise DataSetMissingError(f"{path} is a directory, a pipe or a device: name the file of the schema")
     try:
         schema = _schema(parse_toml(read_text(path, MOST_BYTES)))
     except OSError as error:

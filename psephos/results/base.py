@@ -1,8 +1,4 @@
-"""Base class of results, with their JSON, and the parts of the pages that show them.
-
-A `Result` is what a command computed. Its fields are its JSON, which is checked when it is read back.
-Its `page` is what the report and the terminal show, so that neither depends on the kind of result.
-"""
+"""Base class of results: its fields are the JSON, its `page` is what the report and the terminal show."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,7 +20,6 @@ FORMAT = 4
 """Format number in the JSON of every result. It changes when older readers would misunderstand the JSON."""
 
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-"""A fraction from 0 to 1, such as an accuracy or an error rate."""
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
@@ -91,20 +86,6 @@ class Mean:
 
     mean: Share
     std: Annotated[float, Meta(ge=0)] = 0.0
-
-
-def useless_warning(releases: Mapping[str, Release]) -> list[str]:
-    """Return a warning if some releases are not expected to be useful, otherwise an empty list.
-
-    It is computed from the releases and public values alone.
-    """
-    names = [name for name, release in releases.items() if release.signal is not None and release.signal.useless]
-    if not names:
-        return []
-    return [
-        f"The noise hides what was learned ({', '.join(names)}): the release is not expected to beat a classifier that "
-        "always gives the most frequent class. More parties or a larger epsilon would help."
-    ]
 
 
 @dataclass(frozen=True)
@@ -183,21 +164,47 @@ class Curve:
 
 # -- parts of pages
 
-Fact: TypeAlias = tuple[Any, ...]
-"""A label, followed by the parts of its value: numbers, which are shown rounded, and text."""
+
+class Fact(NamedTuple):
+    """One statement about a run or a study: every text, page and card is a view of these rows.
+
+    Attributes:
+        topic: what it is about, such as "warning", "cost" or "learns"; a view selects rows by it.
+        label: who or what the value belongs to; "" for a sentence of its own.
+        value: a number, which is shown rounded, or text.
+        note: what is shown directly after the value.
+    """
+
+    topic: str
+    label: str
+    value: Any
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The row as one line."""
+        return f"{self.label}: {shown(self.value)}{self.note}" if self.label else f"{self.value}{self.note}"
+
+
+def sentences(topic: str, *texts: str) -> list[Fact]:
+    """Return a row for each text that is not empty."""
+    return [Fact(topic, "", text) for text in texts if text]
+
+
+def shown(value: Any) -> str:
+    """Return a value as people read it: numbers are rounded."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A figure of curves.
-
-    Attributes:
-        title, x_label, y_label: texts of the figure.
-        curves: one for each method.
-        log: whether the x axis is logarithmic.
-        note: explanation for the reader.
-        levels: values that do not depend on x, by method; drawn as horizontal lines.
-    """
+    """A figure of curves; `levels` are drawn as horizontal lines, `note` is its explanation."""
 
     title: str
     x_label: str
@@ -210,23 +217,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `about` describes its contents."""
+    """A table; `about` describes its contents. A terminal shows a `detail` on request only."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     about: str = ""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A number or statement of a paper, compared with ours."""
-
-    quantity: str
-    paper: str
-    ours: str
-    verdict: str
-    why: str = ""
+    detail: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,54 +260,67 @@ class Page:
 
     Attributes:
         title: title of the page.
-        notice: reason why the result may not be published; "" if it may be. Shown first, on every screen and in every
-            file.
-        answer: the result in one line, shown directly after the warnings.
-        lead: introductory paragraph; "" for runs.
-        cost: privacy cost of publishing everything on the page, shown above the results.
-        conditions: what the privacy statement depends on, such as the colluders that noise withstands.
-        facts: the most important values.
-        warnings: shown before everything else but the notice, on every screen.
-        notes: explanations of the numbers.
+        facts: rows with the topics
+            "notice": why the result may not be published; first on every screen and in every file;
+            "warning": before everything else;
+            "answer": the result in one line;
+            "lead": an introduction, for results that are no runs;
+            "cost": privacy cost of publishing everything on the page;
+            "condition": what the privacy statement depends on, such as the colluders that noise withstands;
+            "fact": the most important values;
+            "note": explanations of the numbers;
+            "repeat": how to reproduce the numbers;
+            "before", "after": what a role (`label`) does without a message, before the first and after the last one.
         accuracies: accuracy of each method, by its name.
         releases: privacy cost of each release, by name.
         panels: figures of curves.
-        comparison: rows that compare our numbers with those of the paper.
         several_releases: whether the page shows more than one release, so that their joint cost must be shown.
         tables: further tables.
-        details: tables that a terminal shows on request only.
         matrices: what each coalition learned in tests.
         case: the protocol whose security analysis applies to this run; None for no run.
         histogram: distribution of the winning class's share of the votes.
         class_names: names of the classes, in the order of `histogram.mean_alpha`.
-        before, after: pairs (role, what it does) for steps without a message, before the first message of the
-            transcript and after the last.
-        repeat: how to reproduce the numbers.
     """
 
     title: str
-    notice: str = ""
-    answer: str = ""
-    lead: str = ""
-    cost: str = ""
-    conditions: Sequence[Fact] = ()
     facts: Sequence[Fact] = ()
-    warnings: Sequence[str] = ()
-    notes: Sequence[str] = ()
     accuracies: Mapping[str, Accuracy] = field(default_factory=dict)
     releases: Mapping[str, Release] = field(default_factory=dict)
     panels: Sequence[Panel] = ()
-    comparison: Sequence[Comparison] = ()
     several_releases: bool = False
     tables: Sequence[Table] = ()
-    details: Sequence[Table] = ()
     matrices: Sequence[Matrix] = ()
     case: str | None = None
     histogram: Alpha | None = None
     class_names: Sequence[str] = ()
-    before: Sequence[tuple[str, str]] = ()
-    after: Sequence[tuple[str, str]] = ()
-    repeat: str = ""
+
+    def about(self, *topics: str) -> list[Fact]:
+        """Return the rows of these topics, in their order."""
+        return [fact for topic in topics for fact in self.facts if fact.topic == topic]
+
+    def texts(self, topic: str) -> list[str]:
+        """Return the rows of a topic as text."""
+        return [fact.text for fact in self.about(topic)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is shown before everything else."""
+        return self.texts("warning")
+
+    @property
+    def notice(self) -> str:
+        """Reason why the result may not be published; "" if it may be."""
+        return " ".join(self.texts("notice"))
+
+    @property
+    def answer(self) -> str:
+        """The result in one line."""
+        return " ".join(self.texts("answer"))
+
+    @property
+    def cost(self) -> str:
+        """Privacy cost of publishing everything on the page."""
+        return " ".join(self.texts("cost"))
 
 
 # -- results
@@ -325,8 +335,6 @@ IN_MEMORY = {"json": False}
 @dataclass(frozen=True, kw_only=True)
 class Result(ABC):
     """Result of a command. A subclass defines its `kind`, its fields and its `page`.
-
-    The terminal, the report and the JSON show any result and do not distinguish its kinds.
 
     Attributes:
         phases: time and traffic of each phase, in order; "total" if only the whole was measured.

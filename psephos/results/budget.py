@@ -95,4 +95,4 @@ def budget_text(budget: BudgetSummary) -> str:
 
 def budget_facts(budget: BudgetSummary | None) -> list[Fact]:
     """Return the fact about the budget file of a run; an empty list if the run had none."""
-    return [] if budget is None else [("Budget", budget_text(budget))]
+    return [] if budget is None else [Fact("condition", "Budget", budget_text(budget))]

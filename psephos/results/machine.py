@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from psephos.results.base import Count, Page, Result, Table
-from psephos.results.runs import test_key_warning
+from psephos.results.base import Count, Fact, Page, Result, Table, sentences
+from psephos.results.trust import test_key_warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +47,22 @@ class PlanResult(Result):
     floor_bits: Count
 
     def page(self) -> Page:
-        rows = [[name.replace("_", " "), size] for name, size in self.bytes.items()]
+        sizes = [[name.replace("_", " "), size] for name, size in self.bytes.items()]
+        answer = (
+            f"About {_duration(self.seconds['total'])} on this machine, key generation apart; "
+            f"{self.bytes['ballots'] / 1e6:,.3g} MB of ballots."
+        )
         return Page(
             title=f"Psephos: {self.protocol}, predicted",
-            answer=f"About {_duration(self.seconds['total'])} on this machine, key generation apart; "
-            f"{self.bytes['ballots'] / 1e6:,.3g} MB of ballots.",
-            warnings=test_key_warning(self.key_bits),
             facts=[
-                ("Parties", self.parties),
-                ("Public auxiliary samples", self.auxiliary),
-                ("Bits per summed number", self.bits_per_count, ", the floor is ", self.floor_bits),
+                *sentences("answer", answer),
+                *sentences("warning", test_key_warning(self.key_bits)),
+                Fact("fact", "Parties", self.parties),
+                Fact("fact", "Public auxiliary samples", self.auxiliary),
+                Fact("fact", "Bits per summed number", self.bits_per_count, f", the floor is {self.floor_bits}"),
             ],
             tables=[
-                Table("On the wire", ("what", "bytes"), rows),
+                Table("On the wire", ("what", "bytes"), sizes),
                 Table("Seconds", ("phase", "about"), [[name, each] for name, each in self.seconds.items()]),
             ],
         )

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from psephos.results import ALPHA_NOTICE, METHODS
-from psephos.results.base import Page
+from psephos.results.base import Fact, Page, shown
 from psephos.results.charts import BARS, bytes_by_phase
 from psephos.results.document import Document, Message
 from psephos.results.knowledge import VERDICTS, expected_matrix
@@ -58,17 +58,8 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
 
 def number(value: Any, digits: int = 4) -> Markup:
     """Return a value as markup: rounded for people, with its exact JSON as an attribute for programs."""
-    if isinstance(value, bool):
-        text = "yes" if value else "no"
-    elif value is None:
-        text = "none"
-    elif isinstance(value, int):
-        text = f"{value:,}"
-    elif isinstance(value, float):
-        text = repr(value) if digits >= 17 else f"{value:.{digits}g}"
-    else:
-        text = str(value) or "(empty)"
-    return Markup('<data value="{}">{}</data>').format(json.dumps(value), text)
+    text = "none" if value is None else repr(value) if digits >= 17 and isinstance(value, float) else shown(value)
+    return Markup('<data value="{}">{}</data>').format(json.dumps(value), text or "\N{EN DASH}")
 
 
 def code(text: str) -> Markup:
@@ -95,17 +86,14 @@ def _template() -> Any:
 
 
 def _add_notes(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
-    """Return the blocks, with notes on the roles' steps before the first message and after the last one.
+    """Return the blocks, with notes on what roles that have a lane do before the first message and after the last."""
 
-    The step of a role without a lane is left out.
-    """
-
-    def note_blocks(phase: str, steps: Sequence[tuple[str, str]]) -> list[PhaseBlock]:
+    def note_blocks(phase: str, steps: Sequence[Fact]) -> list[PhaseBlock]:
         at = {family(lane): lane for lane in reversed(lanes)}
-        notes = tuple((at[role], words) for role, words in steps if role in at)
+        notes = tuple((at[role], words) for _, role, words, _ in steps if role in at)
         return [PhaseBlock(phase, notes=notes)] if notes else []
 
-    return [*note_blocks("key", page.before), *blocks, *note_blocks("release", page.after)]
+    return [*note_blocks("key", page.about("before")), *blocks, *note_blocks("release", page.about("after"))]
 
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from psephos.curator.ledger import Release
 from psephos.results.base import (
-    Comparison,
     Count,
     Curve,
+    Fact,
     Mean,
     Page,
     Panel,
@@ -19,9 +20,11 @@ from psephos.results.base import (
     Seconds,
     Share,
     Table,
+    sentences,
 )
-from psephos.results.runs import test_key_warning
+from psephos.results.trust import DIFFERS, SEEDED, test_key_warning
 
+Row = tuple[str, str, str, str, str]
 _RIGHT = "1/epsilon (log scale; more private to the right)"
 _LEFT = "epsilon (log scale; more private to the left)"
 
@@ -51,28 +54,56 @@ class PaperResult(Result):
     noise_source: Literal["simulation"] = "simulation"
 
     def page(self) -> Page:
-        warnings = ["The noise was drawn from the seed. Whoever knows the seed can remove it: nothing here is private."]
-        if self.quick:
-            warnings.append("Run with --quick: fewer trials and points than the paper's. Do not cite these numbers.")
-        if self.exact is False:
-            warnings.append("The opened sums differ from those computed in the clear. Do not use this result.")
+        quick = "Run with --quick: fewer trials and points than the paper's. Do not cite these numbers."
+        lead = (
+            "An experiment of a paper, repeated. It shows what privacy costs in accuracy. The messages of the protocol "
+            "and who learns what from them are in the reports of `psephos run` and `psephos audit`."
+        )
+        note = (
+            "Each point of a curve is a separate release. An experiment draws thousands of them from the same data, "
+            "and no guarantee covers all of them together: use it with public data only."
+        )
+        repeat = (
+            f"Seed {self.seed} drives splits, training and noise, so a repetition gives the same numbers, except for "
+            "the times."
+        )
+        warnings = [SEEDED, quick * self.quick, DIFFERS * (self.exact is False)]
+        beside = Table("Beside the paper", ("what", "paper", "here", "verdict", "why"), self._comparison())
         return Page(
             title=f"Psephos: {self.experiment}",
-            lead="An experiment of a paper, repeated. It shows what privacy costs in accuracy. The messages of the "
-            "protocol and who learns what from them are in the reports of `psephos run` and `psephos audit`.",
             facts=[
-                ("Paper", self.paper),
-                ("Test samples", self.test),
-                ("Noise draws per point", self.draws_per_point),
+                *sentences("warning", *warnings),
+                *sentences("lead", lead),
+                Fact("fact", "Paper", self.paper),
+                Fact("fact", "Test samples", self.test),
+                Fact("fact", "Noise draws per point", self.draws_per_point),
+                *self._facts(),
+                *sentences("note", note),
+                *sentences("repeat", repeat),
             ],
-            warnings=warnings,
-            notes=[
-                "Each point of a curve is a separate release. An experiment draws thousands of them from the same "
-                "data, and no guarantee covers all of them together: use it with public data only."
-            ],
-            repeat=f"Seed {self.seed} drives splits, training and noise, so a repetition gives the same "
-            "numbers, except for the times.",
+            panels=self._panels(),
+            releases=self._releases(),
+            tables=[*([beside] if beside.rows else []), *self._tables()],
         )
+
+    @abstractmethod
+    def _facts(self) -> list[Fact]:
+        """Return the facts of this experiment alone."""
+
+    @abstractmethod
+    def _panels(self) -> list[Panel]:
+        """Return the figures."""
+
+    @abstractmethod
+    def _releases(self) -> dict[str, Release]:
+        """Return the privacy cost of each family of curves."""
+
+    @abstractmethod
+    def _comparison(self) -> list[Row]:
+        """Return rows (what, paper, here, verdict, why) that compare our numbers with the paper's."""
+
+    def _tables(self) -> list[Table]:
+        return []
 
 
 # -- Hamm 2016
@@ -155,12 +186,12 @@ class PaperStatement:
     reproduces: bool
     why: str
 
-    def compared(self) -> Comparison:
-        """Return the statement as a row of a page."""
+    def compared(self) -> Row:
+        """Return the statement as a row of the comparison."""
         verdict = "reproduces" if self.reproduces else "does not reproduce"
         verdict = "not tested" if self.why.startswith("not tested") else verdict
         what = self.what if self.family == "none" else f"{self.what} ({self.family})"
-        return Comparison(what, self.paper, self.ours, verdict, self.why.removeprefix("not tested: "))
+        return (what, self.paper, self.ours, verdict, self.why.removeprefix("not tested: "))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,12 +229,17 @@ class HammResult(PaperResult):
         compared = [trial.equals_plaintext for panel in self.sizes for trial in panel.encrypted]
         return all(compared) if compared else None
 
-    def page(self) -> Page:
-        page, axis = super().page(), self.inverse_epsilons[1:]
-        agreement = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}[
-            self.exact
+    def _facts(self) -> list[Fact]:
+        agreement = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}
+        return [
+            Fact("fact", "Data", self.data),
+            Fact("fact", "Splits", self.trials),
+            Fact("fact", "Samples per party", self.samples_per_party),
+            Fact("fact", "Counts", self.counts + agreement[self.exact]),
         ]
-        panels = []
+
+    def _panels(self) -> list[Panel]:
+        panels, axis = [], self.inverse_epsilons[1:]
         for size in self.sizes:
             references = {"batch": size.batch, "indiv": size.indiv}
             flat = [_curve(name, axis, [mean] * len(axis)) for name, mean in references.items()]
@@ -212,19 +248,13 @@ class HammResult(PaperResult):
                 curves = [_curve(name, axis[-len(points) :], points) for name, points in methods.items()]
                 note = self.families.get(family, "")
                 panels.append(Panel(f"{title}, {family}", _RIGHT, "accuracy", [*curves, *flat], note=note))
-        return replace(
-            page,
-            facts=[
-                *page.facts,
-                ("Data", self.data),
-                ("Splits", self.trials),
-                ("Samples per party", self.samples_per_party),
-                ("Counts", self.counts + agreement),
-            ],
-            panels=panels,
-            releases={family: _family_release(family, text) for family, text in self.families.items()},
-            comparison=[row.compared() for row in self.published],
-        )
+        return panels
+
+    def _releases(self) -> dict[str, Release]:
+        return {family: _family_release(family, text) for family, text in self.families.items()}
+
+    def _comparison(self) -> list[Row]:
+        return [row.compared() for row in self.published]
 
 
 def _family_release(family: str, description: str) -> Release:
@@ -372,32 +402,34 @@ class PathakAdultResult(PaperResult):
     settings: list[PaperSetting]
     counterexample: dict[str, float]
 
-    def page(self) -> Page:
-        page, always = super().page(), "the pooled classifier always predicts the majority class here"
-        return replace(
-            page,
-            facts=[
-                *page.facts,
-                ("Training records", self.train),
-                ("Random partitions", self.deals),
-                ("Error of always predicting the majority class", self.majority_error),
-                ("Real epsilon of the printed noise at epsilon = 1", self.epsilon_real_per_epsilon),
-            ],
-            panels=[setting.panel() for setting in self.settings],
-            releases={setting.name: self._release(setting) for setting in self.settings},
-            comparison=[
-                Comparison(
-                    claim,
-                    "claims so",
-                    f"{'holds' if holds else 'does not hold'}: {setting.name}",
-                    "holds" if holds else "FAILS",
-                    always if setting.pooled_always_says_majority else "",
-                )
-                for setting in self.settings
-                for claim, holds in setting.claims.items()
-            ],
-            tables=self._tables(),
-        )
+    def _facts(self) -> list[Fact]:
+        real = self.epsilon_real_per_epsilon
+        return [
+            Fact("fact", "Training records", self.train),
+            Fact("fact", "Random partitions", self.deals),
+            Fact("fact", "Error of always predicting the majority class", self.majority_error),
+            Fact("fact", "Real epsilon of the printed noise at epsilon = 1", real),
+        ]
+
+    def _panels(self) -> list[Panel]:
+        return [setting.panel() for setting in self.settings]
+
+    def _releases(self) -> dict[str, Release]:
+        return {setting.name: self._release(setting) for setting in self.settings}
+
+    def _comparison(self) -> list[Row]:
+        always = "the pooled classifier always predicts the majority class here"
+        return [
+            (
+                claim,
+                "claims so",
+                f"{'holds' if holds else 'does not hold'}: {setting.name}",
+                "holds" if holds else "FAILS",
+                always if setting.pooled_always_says_majority else "",
+            )
+            for setting in self.settings
+            for claim, holds in setting.claims.items()
+        ]
 
     def _release(self, setting: PaperSetting) -> Release:
         real = f"{self.epsilon_real_per_epsilon:.4g} times the axis"
@@ -507,23 +539,18 @@ class RajkumarResult(PaperResult):
     def exact(self) -> bool | None:
         return self.sums_equal_reference
 
-    def page(self) -> Page:
-        page = super().page()
+    def _facts(self) -> list[Fact]:
         agreement = {True: ", sums equal to the clear ones", False: ", SUMS DIFFER FROM THE CLEAR ONES", None: ""}
-        return replace(
-            page,
-            warnings=[*page.warnings, *test_key_warning(self.key_bits)],
-            facts=[
-                *page.facts,
-                ("Data sets or folds", self.data_sets),
-                ("Training records", self.records),
-                ("Gradient steps", self.steps),
-                ("Steps repeated under encryption", self.encrypted_steps_checked, agreement[self.exact]),
-            ],
-            panels=self._panels(),
-            releases=self._releases(),
-            comparison=[Comparison(words, "claims so", ours, verdict) for words, ours, verdict in self._claims()],
-        )
+        return [
+            *sentences("warning", test_key_warning(self.key_bits)),
+            Fact("fact", "Data sets or folds", self.data_sets),
+            Fact("fact", "Training records", self.records),
+            Fact("fact", "Gradient steps", self.steps),
+            Fact("fact", "Steps repeated under encryption", self.encrypted_steps_checked, agreement[self.exact]),
+        ]
+
+    def _comparison(self) -> list[Row]:
+        return [(words, "claims so", ours, verdict, "") for words, ours, verdict in self._claims()]
 
     def _panels(self) -> list[Panel]:
         grouped: dict[tuple[str, float, float], list[RajkumarRow]] = {}

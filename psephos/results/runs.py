@@ -30,15 +30,14 @@ from psephos.results.base import (
     Seconds,
     Share,
     Table,
-    useless_warning,
+    sentences,
 )
 from psephos.results.budget import BudgetSummary, budget_facts
 from psephos.results.evaluation import Evaluation
+from psephos.results.trust import DIFFERS, SEEDED, Opened, TrustModel, cost_text, facts, test_key_warning
 
 if TYPE_CHECKING:
     from psephos.parties.noise import NoiseFrom
-
-SAFE_BITS = 2048
 
 PRIVATE_ROWS_NOTICE = (
     "Not for publication: this holds numbers that were computed on private rows (accuracies, and alpha where counts "
@@ -46,46 +45,17 @@ PRIVATE_ROWS_NOTICE = (
 )
 """Notice shown first wherever the result of a run on a user's own rows is shown or saved."""
 
-
-def test_key_warning(key_bits: int) -> list[str]:
-    """Return a warning if the key is too short for security, otherwise an empty list."""
-    return [f"A {key_bits}-bit key is a test key: it protects nothing."] if 0 < key_bits < SAFE_BITS else []
-
-
-test_key_warning.__test__ = False  # type: ignore[attr-defined] # pytest would collect it by its name
-
-
-def colluders_text(colluders: int, threshold: int, adders: NoiseFrom = "parties") -> str:
-    """Describe the coalition that noise added by the parties in shares withstands.
-
-    The text contains a warning if key holders who cannot open a sum are more than that coalition.
-
-    Args:
-        colluders: number of parties that may reveal their noise to each other and to the curator.
-        threshold: number of holders that open a sum; 0 if there is no key.
-        adders: who adds the noise: every party, or every key holder.
-    """
-    one, several = ("key holder", "key holders") if adders == "holders" else ("party", "parties")
-    if colluders == 0:
-        text = f"0: epsilon holds only while no {one} tells another one its noise"
-    else:
-        who = f"any {one} that tells" if colluders == 1 else f"any {colluders} {several} that tell each other and"
-        whose = "its" if colluders == 1 else "their"
-        text = f"{colluders}: epsilon holds against {who} the curator {whose} noise"
-    if colluders >= threshold - 1:
-        return text
-    return (
-        f"{text}. WARNING: {threshold - 1} key holders, who cannot open a sum, together learn more than epsilon allows"
-    )
-
-
-def cost_text(release: Release) -> str:
-    """Return the privacy parameters of a release: "epsilon 1, delta 1e-06"."""
-    if release.epsilon is None:
-        return release.said
-    if release.epsilon == 0:
-        return "epsilon 0: no party was asked"
-    return f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
+READ_OPTIONS: dict[str, Any] = {
+    "parties": Count,
+    "seed": int,
+    "epsilon": Positive | list[Positive],
+    "simulate_noise": bool,
+    "key_bits": Count,
+    "party": str | None,
+}
+AXIS = "epsilon (log scale; more private to the left)"
+_CURVES = (("private", "accuracy", "nonprivate"), ("balanced", "balanced accuracy", "balanced"))
+OPENING_OPTIONS: dict[str, Any] = {"holders": Count, "threshold": Count}
 
 
 @dataclass(frozen=True)
@@ -105,13 +75,188 @@ class ComposedCost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunResult(Result):
+class OptionsResult(Result):
+    """Result of a command whose options were saved.
+
+    Attributes:
+        options: all options of the run, as JSON values.
+        dataset: name of the data set, or file.
+        budget: summary of the budget file after the run; null if the run had none.
+        cautions: warnings about this run.
+    """
+
+    read_options: ClassVar[dict[str, Any]] = READ_OPTIONS
+    """The options that the result reads, and their types; a run has more."""
+
+    options: dict[str, Any]
+    dataset: str
+    budget: BudgetSummary | None = None
+    cautions: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
+        msgspec.convert(self.options, msgspec.defstruct("Options", list(self.read_options.items())))
+
+    @property
+    def parties(self) -> int:
+        """Number of data owners, M."""
+        return int(self.options["parties"])
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon requested for each release; the first if there are several."""
+        return float(np.atleast_1d(self.options["epsilon"])[0])
+
+    @property
+    def key_bits(self) -> int:
+        """Length of the Paillier modulus; 0 if there is no key."""
+        return int(self.options["key_bits"])
+
+    @property
+    def holders(self) -> int:
+        """Number of key holders; 0 if there is no key."""
+        return int(self.options.get("holders", 0))
+
+    @property
+    def threshold(self) -> int:
+        """Number of holders that open a sum; 0 if there is no key."""
+        return int(self.options.get("threshold", 0))
+
+    @property
+    def noise_source(self) -> Literal["system", "simulation"]:
+        """Source of the noise: the operating system, or "simulation": the seed, which protects nobody."""
+        return "simulation" if self.options["simulate_noise"] else "system"
+
+    @property
+    def parties_are(self) -> Literal["owners", "shards"]:
+        """The kind of the parties.
+
+        "owners" if a column of the table names the owner of each row (`--party`); otherwise "shards" of one table or
+        data set, to which the simulation assigned rows at random.
+        """
+        return "shards" if self.options.get("party") is None else "owners"
+
+    @property
+    def noise_from(self) -> NoiseFrom:
+        """The roles that add the noise if the curator does not."""
+        return "holders" if self.options.get("noise_from") == "holders" else "parties"
+
+    @property
+    def opened(self) -> Opened:
+        """What the curator is given, unless the noise is in it before."""
+        return "noisy"
+
+    @property
+    @abstractmethod
+    def releases(self) -> dict[str, Release]:
+        """Privacy cost of each release, by name."""
+
+    @property
+    def protected(self) -> str:
+        """The unit of privacy as a noun: "record" or "person" if all releases protect one, otherwise "party"."""
+        releases = self.releases.values()
+        if {release.unit for release in releases} != {"record"}:
+            return "party"
+        return "person" if all("persons" in release.chosen for release in releases) else "record"
+
+    def trust(self) -> TrustModel:
+        """Return what the statements about privacy and trust follow from."""
+        colluders = getattr(self, "colluders", None)
+        release = next(iter(self.releases.values()), Release("none", 0.0, 0.0, "party"))
+        proofs = str(self.options.get("proofs", "none"))
+        return TrustModel(
+            noun="prediction" if self.kind == "regression" else "classifier",
+            opened=self.opened if colluders is None else "noisy",
+            adders=self.noise_from,
+            unit=release.unit,
+            persons=str(release.chosen.get("persons") or ""),
+            neighbours=str(release.chosen.get("neighbours", "any")).replace("replace", "any"),
+            parties=self.parties,
+            shards=self.parties_are == "shards",
+            holders=self.holders,
+            threshold=self.threshold,
+            colluders=colluders,
+            dealer=self.options.get("keys", "dealer") == "dealer",
+            proved="bounded" if proofs == "valid" and self.opened != "counts" else proofs,
+        )
+
+    def warnings_of_model(self) -> list[str]:
+        """Return the warnings that belong to the released model as well."""
+        seeded, differs = self.noise_source == "simulation", self.exact is False
+        return [text for text in (test_key_warning(self.key_bits), SEEDED * seeded, DIFFERS * differs) if text]
+
+    def page(self) -> Page:
+        shared = facts(self.trust()) if getattr(self, "colluders", None) is not None else []
+        colluders = [Fact("condition", "Colluders", each.value) for each in shared if each.topic == "colluders"]
+        return Page(
+            title=f"Psephos: {getattr(self, 'protocol', self.kind)} on {self.dataset} at epsilon {self.epsilon:g}",
+            facts=[
+                *sentences("notice", self.notice),
+                *sentences("warning", *self.cautions, *self.warnings_of_model(), *self._warnings()),
+                *sentences("answer", self._answer()),
+                *sentences("cost", self._cost()),
+                *colluders,
+                *budget_facts(self.budget),
+                *self._facts(),
+                *sentences("note", *self._notes()),
+                *sentences("repeat", self._repeat()),
+            ],
+            releases=self.releases,
+            tables=self._tables(),
+        )
+
+    def _warnings(self) -> list[str]:
+        return []
+
+    @abstractmethod
+    def _answer(self) -> str:
+        """Return the result in one line."""
+
+    def _cost(self) -> str:
+        return ""
+
+    def _facts(self) -> list[Fact]:
+        return []
+
+    def _notes(self) -> list[str]:
+        return []
+
+    def _tables(self) -> list[Table]:
+        return []
+
+    def _repeat(self) -> str:
+        return f"Seed {self.options['seed']} drives splits, never keys or encryption."
+
+    def _ballot_facts(self) -> list[Fact]:
+        """Return the facts about the key and the ballots of a result that has them."""
+        size: Any = self
+        degree = f" of degree {degree}" if (degree := getattr(self, "degree", 1)) > 1 else ""
+        drawn = f"; randomness of ciphertexts: {self.options['randomness']}" if "randomness" in self.options else ""
+        rows = [Fact("fact", "Parties", self.parties, f", {size.ballots:,} ballots counted")]
+        rows.append(Fact("fact", "Paillier key", self.key_bits, f" bits{degree}{drawn}"))
+        held = f" bytes; ciphertexts in it: {size.ciphertexts_per_ballot:,}"
+        rows.append(Fact("fact", "One ballot", size.bytes_per_ballot, held))
+        return [*rows, *self._opening_facts()]
+
+    def _opening_facts(self) -> list[Fact]:
+        """Return the facts about who opens a sum, and what is assumed of parties and holders."""
+        shared = {(each.topic, each.label): each.value for each in facts(self.trust())}
+        opened = [
+            Fact("fact", "Protected", shared["unit", "unit"]),
+            Fact("fact", "Opened by", f"{self.threshold} of {self.holders} key holders"),
+        ]
+        if "proofs" not in self.options:
+            return opened
+        proved, dealer = shared["proved", "each ballot proves"], shared["learns", "a dealer"]
+        return [*opened, Fact("fact", "Each ballot proves", proved), Fact("fact", "A dealer of the key", dealer)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult(OptionsResult):
     """Result of one run of a protocol on a data set.
 
     Attributes:
         protocol: name of the protocol in the security analysis.
-        options: all options of the run, as JSON values.
-        dataset: name of the data set.
         features: number of features, d.
         test: number of test samples.
         class_names: names of the K classes.
@@ -119,11 +264,9 @@ class RunResult(Result):
         accuracy: accuracy on the test set, by method. Values without noise are measured by the simulation; no role
             learns them.
         peak_memory_mb: peak memory of all processes in megabytes; null if it was not measured.
-        cautions: warnings about this run.
         remarks: explanations of its numbers.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
             holds; null if no party adds noise.
-        budget: summary of the budget file after the run; null if the run had none.
         evaluation: every classifier and every opened sum of the run; empty if the result was read from JSON. Secrets.
         transcript: every message of the run, if a transcript was requested.
     """
@@ -138,62 +281,24 @@ class RunResult(Result):
         "parties_are",
         "sensitivity",
     )
-    read_options: ClassVar[dict[str, Any]] = {
-        "parties": Count,
-        "seed": int,
-        "epsilon": Positive | list[Positive],
-        "simulate_noise": bool,
-        "key_bits": Count,
-        "data": str | None,
-        "party": str | None,
-    }
-    """The options that the result reads, and their types; a run has more."""
+    read_options: ClassVar[dict[str, Any]] = {**READ_OPTIONS, "data": str | None}
 
     protocol: str
-    options: dict[str, Any]
-    dataset: str
     features: Count
     test: Count
     class_names: Annotated[list[str], Meta(min_length=2)]
     delta: Share
     accuracy: dict[str, Accuracy]
     peak_memory_mb: float | None = None
-    cautions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     colluders: Count | None = None
-    budget: BudgetSummary | None = None
     evaluation: Evaluation = field(default_factory=Evaluation, repr=False, compare=False, metadata=IN_MEMORY)
     transcript: Transcript | None = field(default=None, repr=False, compare=False, metadata=IN_MEMORY)
-
-    def __post_init__(self) -> None:
-        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
-        msgspec.convert(self.options, msgspec.defstruct("Options", list(self.read_options.items())))
-
-    @property
-    def parties(self) -> int:
-        """Number of data owners, M."""
-        return int(self.options["parties"])
 
     @property
     def classes(self) -> int:
         """Number of classes, K."""
         return len(self.class_names)
-
-    @property
-    def epsilon(self) -> float:
-        """Epsilon requested for each release; the first if there are several."""
-        epsilon = self.options["epsilon"]
-        return float(epsilon[0] if isinstance(epsilon, list) else epsilon)
-
-    @property
-    def key_bits(self) -> int:
-        """Length of the Paillier modulus; 0 if there is no key."""
-        return int(self.options["key_bits"])
-
-    @property
-    def noise_source(self) -> Literal["system", "simulation"]:
-        """Source of the noise: the operating system, or "simulation": the seed, which protects nobody."""
-        return "simulation" if self.options["simulate_noise"] else "system"
 
     @property
     def weights(self) -> dict[str, NDArray[np.float64]]:
@@ -216,64 +321,52 @@ class RunResult(Result):
         return PRIVATE_ROWS_NOTICE if self.own_rows else ""
 
     @property
-    def parties_are(self) -> Literal["owners", "shards"]:
-        """The kind of the parties.
-
-        "owners" if a column of the table names the owner of each row (`--party`); otherwise "shards" of one table or
-        data set, to which the simulation assigned rows at random.
-        """
-        return "shards" if self.options.get("party") is None else "owners"
-
-    @property
     def sensitivity(self) -> dict[str, float | None]:
         """Sensitivity of each release; None if it is a secret."""
         return {name: release.sensitivity for name, release in self.releases.items()}
 
-    @property
-    @abstractmethod
-    def releases(self) -> dict[str, Release]:
-        """Privacy cost of each release, by name."""
-
     def page(self) -> Page:
-        warnings = [*self.cautions, *test_key_warning(self.key_bits)]
-        if self.noise_source == "simulation":
-            warnings.append(
-                "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
-            )
-        if self.exact is False:
-            warnings.append("The opened sums differ from those computed in the clear. Do not use this result.")
-        noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
-        return Page(
-            title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
-            class_names=self.class_names,
-            notice=self.notice,
-            answer=self._answer(),
-            conditions=budget_facts(self.budget),
-            facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
-            warnings=warnings,
-            notes=[*self._shards_note(), *self.remarks],
+        page = super().page()
+        peak = self.peak_memory_mb
+        memory = [] if peak is None else [Fact("fact", "Peak memory, workers included", peak, " MB")]
+        steps = [Fact("before", *step) for step in self._before()] + [Fact("after", *step) for step in self._after()]
+        return replace(
+            page,
+            facts=[*page.facts, *memory, *steps],
             accuracies=self.accuracy,
-            releases=self.releases,
+            class_names=self.class_names,
             case=self.protocol,
-            repeat=f"Seed {self.options['seed']} drives splits and training, never keys or encryption, so everything "
-            f"but the keys, the ciphertexts{noise} and the times comes out the same.",
         )
 
-    def _shards_note(self) -> list[str]:
-        """Return a note on the unit of privacy if the parties are shards, otherwise an empty list."""
-        if self.parties_are == "owners":
+    def _before(self) -> list[tuple[str, str]]:
+        if self.options.get("keys") != "dealer":
             return []
+        return [("holder", "each is given a share of the key by a dealer, who sees the whole key once")]
+
+    def _after(self) -> list[tuple[str, str]]:
+        return []
+
+    def _repeat(self) -> str:
+        noise = "" if self.noise_source == "simulation" else ", the noise"
+        return (
+            f"Seed {self.options['seed']} drives splits and training, never keys or encryption, so everything but the "
+            f"keys, the ciphertexts{noise} and the times comes out the same."
+        )
+
+    def _notes(self) -> list[str]:
+        if self.parties_are == "owners":
+            return self.remarks
         protected = {release.unit for release in self.releases.values()}
         rows = "the rows of one shard" if protected == {"party"} else "what the ledger names as its unit, in one shard"
         rows = "one row of one shard" if protected == {"record"} else rows
-        return [
+        note = (
             f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, dealt "
             f"at random by whoever ran this: epsilon protects {rows}, and says nothing of an institution, or of a "
             "person with rows in several shards."
-        ]
+        )
+        return [note, *self.remarks]
 
     def _answer(self) -> str:
-        """Return the best private accuracy and its difference from the accuracy without noise."""
         released = {name: entry.private for name, entry in self.accuracy.items() if entry.private is not None}
         if not released:
             return ""
@@ -281,32 +374,10 @@ class RunResult(Result):
         accuracy, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
         spread = " (one draw)" if accuracy.private_std is None else f" ± {accuracy.private_std:.3f}"
         lost = "" if accuracy.nonprivate is None else f"; without noise {accuracy.nonprivate:.3f}"
-        unit = " per party" if self.parties_are == "owners" else " per shard"
+        unit = "party" if self.parties_are == "owners" else "shard"
         if {release.unit for release in self.releases.values()} == {"record"}:
-            unit = " per record"
-        return f"{which} at epsilon {self.epsilon:g}{unit}: {best} {released[best]:.3f}{spread}{lost}"
-
-
-_MODELS = {
-    "none": "everybody follows the protocol (no proofs); ",
-    "knowledge": "ballots and partial decryptions carry proofs: a ballot made of others' ciphertexts is refused; ",
-    "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1, other vectors within bounds, and their "
-    "senders' own; ",
-}
-_KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
-_BEFORE = {
-    "dealer": [("holder", "each is given a share of the key by a dealer, who sees the whole key once")],
-    "ceremony": [],
-}
-
-
-def _threshold_warning(threshold: int, holders: int) -> list[str]:
-    if 2 * threshold > holders:
-        return []
-    return [
-        "Two groups of holders without a common member could open this key: a curator that lies could have two "
-        "parts of the board opened and see the difference. Take a threshold above half of the holders."
-    ]
+            unit = "record"
+        return f"{which} at epsilon {self.epsilon:g} per {unit}: {best} {released[best]:.3f}{spread}{lost}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,38 +387,19 @@ class OpenedResult(RunResult):
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
     read_options: ClassVar[dict[str, Any]] = {
         **RunResult.read_options,
-        "holders": Count,
-        "threshold": Count,
+        **OPENING_OPTIONS,
         "keys": Literal["dealer", "ceremony"],
         "proofs": Literal["none", "knowledge", "valid"],
         "randomness": str,
     }
 
-    @property
-    def holders(self) -> int:
-        """Number of key holders."""
-        return int(self.options["holders"])
-
-    @property
-    def threshold(self) -> int:
-        """Number of holders that open a sum."""
-        return int(self.options["threshold"])
-
-    def page(self) -> Page:
-        if self.colluders is None:
-            return super().page()
-        text, page = colluders_text(self.colluders, self.threshold, self.noise_from), super().page()
-        return replace(page, conditions=[("Colluders", text), *page.conditions])
-
-    @property
-    def noise_from(self) -> NoiseFrom:
-        """The roles that add the noise if the curator does not."""
-        return "holders" if self.options.get("noise_from") == "holders" else "parties"
-
-    def _opening_facts(self) -> list[Fact]:
-        """Return the facts about who opens a sum, and which assumptions are made."""
-        assumed = _MODELS[self.options["proofs"]], _KEYS[self.options["keys"]]
-        return [("Opened by", self.threshold, " of ", self.holders, " key holders"), ("Assumed", *assumed)]
+    def _warnings(self) -> list[str]:
+        if 2 * self.threshold > self.holders:
+            return []
+        return [
+            "Two groups of holders without a common member could open this key: a curator that lies could have two "
+            "parts of the board opened and see the difference. Take a threshold above half of the holders."
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,56 +459,53 @@ class SumResult(OpenedResult):
     def releases(self) -> dict[str, Release]:
         return self.privacy
 
+    @property
+    def opened(self) -> Opened:
+        return "sum"
+
     def _facts(self) -> list[Fact]:
-        """Return the facts about the parties, the key and the ballots."""
         if not self.asked:
             return [
-                ("Parties", self.parties, ", of whom none was asked"),
-                ("Public rows", self.auxiliary),
-                ("epsilon", "0: what is released depends on public rows"),
+                Fact("fact", "Parties", self.parties, ", of whom none was asked"),
+                Fact("fact", "Public rows", self.auxiliary),
+                Fact("fact", "epsilon", "0: what is released depends on public rows"),
             ]
-        degree = f" of degree {self.degree}" if self.degree > 1 else ""
+        at = f" at delta = {self.delta:.3g} per release and {self.protected}"
         return [
             _equality_fact("Opened sums against the clear ones", self.exact),
-            ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
-            ("Public auxiliary samples", self.auxiliary),
-            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", f" per release and {self._protected()}"),
-            (
-                "Paillier key",
-                self.key_bits,
-                " bits",
-                degree,
-                f"; randomness of ciphertexts: {self.options['randomness']}",
-            ),
-            ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
-            *self._opening_facts(),
+            Fact("fact", "Public auxiliary samples", self.auxiliary),
+            Fact("fact", "epsilon", self.epsilon, at),
+            *self._ballot_facts(),
         ]
 
-    def page(self) -> Page:
-        page = super().page()
-        return replace(
-            page,
-            facts=[*self._facts(), *page.facts],
-            warnings=[
-                *page.warnings,
-                *(_threshold_warning(self.threshold, self.holders) if self.asked else []),
-                *useless_warning(self.privacy),
-            ],
-            notes=[*self._draws_notes(), *self._signal_notes(), *page.notes],
-            cost=self._cost(),
-            panels=self._panels(),
-            several_releases=self.composed is not None and self.composed.releases > 1,
-            details=self._recall(),
-            before=_BEFORE[self.options["keys"]] if self.asked else [],
-            after=[("curator", self._released())] if self.privacy and self.asked else [],
+    def _warnings(self) -> list[str]:
+        names = [name for name, release in self.privacy.items() if release.signal and release.signal.useless]
+        useless = (
+            f"The noise hides what was learned ({', '.join(names)}): the release is not expected to beat a classifier "
+            "that always gives the most frequent class. More parties or a larger epsilon would help."
         )
+        return [*(super()._warnings() if self.asked else []), *([useless] if names else [])]
+
+    def page(self) -> Page:
+        several = self.composed is not None and self.composed.releases > 1
+        return replace(super().page(), panels=self._panels(), several_releases=several)
+
+    def _before(self) -> list[tuple[str, str]]:
+        return super()._before() if self.asked else []
+
+    def _after(self) -> list[tuple[str, str]]:
+        if not self.privacy or not self.asked:
+            return []
+        released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
+        noise = "that it adds" if self.colluders is None else f"that {self.trust().all_adders} added"
+        return [("curator", f"releases {released}, with the noise {noise}, epsilon {self.epsilon:g}, for everybody")]
 
     def _answer(self) -> str:
         if len(self.privacy) != 1 or self.draws != 1:
             return super()._answer()
         ((name, release),) = self.privacy.items()
         units = "parties" if self.parties_are == "owners" else "shards dealt at random"
-        whom = f"each {self._protected()}" if release.unit == "record" else "each"
+        whom = f"each {self.protected}" if release.unit == "record" else "each"
         private = f", private for {whom} of {self.parties} {units} at {cost_text(release)}"
         released, usual = self.accuracy[name].private, self.accuracy.get("majority", Accuracy()).nonprivate
         worth = ""
@@ -470,28 +519,13 @@ class SumResult(OpenedResult):
             )
         return f"One {name} classifier{private}{worth}."
 
-    def _released(self) -> str:
-        """Return what the curator does after the last message, and who added the noise."""
-        released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
-        adders = "key holders" if self.noise_from == "holders" else "parties"
-        noise = "with the noise that it adds" if self.colluders is None else f"with the noise that the {adders} added"
-        return f"releases {released}, {noise}, epsilon {self.epsilon:g}, for everybody"
-
-    def _protected(self) -> str:
-        """Return the unit of privacy: "record" or "person" if all releases protect one, otherwise "party"."""
-        if {release.unit for release in self.privacy.values()} != {"record"}:
-            return "party"
-        return "person" if all("persons" in release.chosen for release in self.privacy.values()) else "record"
-
-    def _draws_notes(self) -> list[str]:
+    def _notes(self) -> list[str]:
         notes = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
             notes.append(f"Trained or measured on some rows only, chosen at random: {rows}.")
-        return notes
-
-    def _signal_notes(self) -> list[str]:
-        return [f"{name}: {release.worth}." for name, release in self.privacy.items() if release.worth]
+        signals = [f"{name}: {release.worth}." for name, release in self.privacy.items() if release.worth]
+        return [*notes, *signals, *super()._notes()]
 
     def _cost(self) -> str:
         if (total := self.composed) is None:
@@ -499,7 +533,7 @@ class SumResult(OpenedResult):
         if not total.releases:
             return "This run asked the parties nothing, and spent no epsilon."
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-        at = f"{spent} at delta {total.delta:.3g} on each {self._protected()}, numerical error included"
+        at = f"{spent} at delta {total.delta:.3g} on each {self.protected}, numerical error included"
         if total.releases == 1:
             return f"This run drew one release, which spends {at}."
         return (
@@ -509,31 +543,25 @@ class SumResult(OpenedResult):
 
     def _panels(self) -> list[Panel]:
         """Return the figures of accuracy and balanced accuracy against epsilon, if there are several epsilons."""
-        label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
+        x = [float(epsilon) for epsilon in self.by_epsilon]
         note = "the same sums, released anew with fresh noise at each epsilon"
         if self.colluders is not None:
             note = "a sum of its own at each epsilon, with fresh noise"
-        accuracy: list[Curve] = []
-        balanced: list[Curve] = []
-        for name in self.privacy if x else ():
-            points = [at[name] for at in self.by_epsilon.values()]
-            for curves, which in ((accuracy, "private"), (balanced, "balanced")):
+        notes = {"private": f"{note}. {self._cost().rstrip('.')}", "balanced": note}  # publishing it publishes them all
+        panels = []
+        for which, title, reference in _CURVES:
+            curves = []
+            for name in self.privacy if x else ():
+                points = [at[name] for at in self.by_epsilon.values()]
                 spread = [std for point in points if (std := getattr(point, f"{which}_std")) is not None]
                 mean = [getattr(point, which) or 0.0 for point in points]
                 curves.append(Curve(name, x, mean, spread if len(spread) == len(x) else None))
-        references = {name: self.accuracy[name] for name in ("batch", "indiv") if name in self.accuracy}
-        figures = (
-            ("accuracy", accuracy, {name: one.nonprivate for name, one in references.items()}),
-            ("balanced accuracy", balanced, {name: one.balanced for name, one in references.items()}),
-        )
-        cost = f". {self._cost().rstrip('.')}"  # publishing the curve publishes all of its releases
-        return [
-            Panel("", label, title, curves, note=text, levels={n: y for n, y in levels.items() if y is not None})
-            for (title, curves, levels), text in zip(figures, (note + cost, note), strict=True)
-            if curves
-        ]
+            levels = {name: getattr(self.accuracy.get(name), reference, None) for name in ("batch", "indiv")}
+            known = {name: level for name, level in levels.items() if level is not None}
+            panels.append(Panel("", AXIS, title, curves, note=notes[which], levels=known))
+        return panels if x else []
 
-    def _recall(self) -> list[Table]:
+    def _tables(self) -> list[Table]:
         """Return a table of the recall of each class at each epsilon."""
         tables = []
         for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
@@ -550,7 +578,8 @@ class SumResult(OpenedResult):
             if methods:
                 about = "the share of its test samples that is recognised"
                 about += "; of private methods the mean and standard deviation of releases" if self.draws > 1 else ""
-                tables.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
+                title = f"Recall of each class at epsilon {epsilon}"
+                tables.append(Table(title, rows[0], rows[1:], about, detail=True))
         return tables
 
 
@@ -573,24 +602,27 @@ class TallyResult(SumResult):
         record = self.options.get("unit") == "record"
         return "statistic" if record or self.options["reveal"] == "statistic" else "alpha"
 
+    @property
+    def opened(self) -> Opened:
+        return "sum" if self.options["reveal"] is None else "counts"
+
     def page(self) -> Page:
-        page = super().page()
-        if not self.asked:
-            return page
-        note = (
-            f"The {'key holders' if self.noise_from == 'holders' else 'parties'} add the noise before anything is "
-            "opened, so the curator is given the noisy sum and no exact one. "
-            f"{self.threshold} key holders together could open any ballot."
-        )
-        if self.reveal == "alpha":
-            notice = ALPHA_NOTICE[0].upper() + ALPHA_NOTICE[1:]
-            note = f"The curator learns the vote counts (alpha), and adds the noise to what it fits. {notice}."
-            if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
-                note += (
-                    f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own. The "
-                    "curator learns these exact sums too, and publishing them is not differentially private either."
-                )
-        return replace(page, histogram=self.alpha, notes=[*page.notes, note])
+        return replace(super().page(), histogram=self.alpha if self.asked else None)
+
+    def _notes(self) -> list[str]:
+        if not self.asked or not self.privacy:
+            return super()._notes()
+        shared = facts(self.trust())
+        (noise,) = (each.value for each in shared if each.topic == "noise")
+        (curator,) = (each.value for each in shared if each.label == "the curator")
+        note = f"{noise[0].upper()}{noise[1:]}. The curator is given {curator}."
+        if self.reveal == "alpha" and (more := [n for n in ("avg", "own-data", "whitened") if n in self.accuracy]):
+            note += (
+                f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own: the curator "
+                "is given these exact sums, too."
+            )
+        notice = [f"{ALPHA_NOTICE[0].upper()}{ALPHA_NOTICE[1:]}."] if self.reveal == "alpha" else []
+        return [*super()._notes(), note, *notice]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -635,43 +667,35 @@ class PathakResult(RunResult):
         """
         variant, noise = self.options["variant"], self.options.get("noise", "laplace")  # of 0.2.0: may be spherical
         own = "one party's own noise" if variant == "printed" else "a share of noise from every party"
-        mechanism = f"{noise}, {own}"
         grid = "L2, S + g sqrt(d)" if noise == "spherical" else "L1, sqrt(d) S + g d"
-        releases = {
-            "the published shares": Release(
-                mechanism,
-                self.epsilon_proved,
-                self.delta,
-                self.epsilon_proved_for,
-                source=f"{grid} on a grid of pitch g; S = (2/n + 2 tau)/mu, n the smallest size (Chaudhuri and "
-                "Monteleoni 2008, corollary 2)",
-            )
-        }
+        size = "S = (2/n + 2 tau)/mu, n the smallest size (Chaudhuri and Monteleoni 2008, corollary 2)"
+        source = f"{grid} on a grid of pitch g; {size}"
+        cost = (f"{noise}, {own}", self.epsilon_proved, self.delta, self.epsilon_proved_for)
+        releases = {"the published shares": Release(*cost, source=source)}
         if self.epsilon_party_level is not None:
-            releases["the same release, for a party"] = Release(
-                mechanism,
-                self.epsilon_party_level,
-                self.delta,
-                "party, its size apart",
-                source="no minimiser is longer than R: S = 2 R, whatever the party's data; the paper claims nothing",
-            )
+            source = "no minimiser is longer than R: S = 2 R, whatever the party's data; the paper claims nothing"
+            party = (cost[0], self.epsilon_party_level, self.delta, "party, its size apart")
+            releases["the same release, for a party"] = Release(*party, source=source)
         return releases
 
     releases = privacy
 
-    def page(self) -> Page:
-        page = super().page()
-        facts: list[Fact] = [
+    def _facts(self) -> list[Fact]:
+        proved = f", {self.epsilon_proved:.4g} ({self.epsilon_proved_for})"
+        key = f"{self.key_bits:,} bits" if self.key_bits else "none: only shares travel"
+        return [
             _equality_fact("Published shares against the clear sum", self.exact),
-            ("Parties", self.parties),
-            ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
-            ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
+            Fact("fact", "Parties", self.parties),
+            Fact("fact", "epsilon asked, and proved", self.epsilon, proved),
+            Fact("fact", "Paillier keys", key),
         ]
-        ledger = (
+
+    def _notes(self) -> list[str]:
+        return [
+            *super()._notes(),
             "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
-            "of one party's, can change. They are not added up."
-        )
-        return replace(page, facts=[*facts, *page.facts], notes=[*page.notes, ledger])
+            "of one party's, can change. They are not added up.",
+        ]
 
 
 @dataclass(frozen=True)
@@ -790,30 +814,30 @@ class PsgdResult(OpenedResult):
 
     releases = privacy
 
-    def page(self) -> Page:
-        page, per_step = super().page(), self.seconds_per_step
-        equality = _equality_fact("Opened sums against the clear ones", self.exact)
-        facts: list[Fact] = [
-            equality if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
-            ("Parties", self.parties),
-            ("Gradient steps", self.steps, " on ", self.records, " records"),
-            *([("A step", per_step, " s")] if per_step is not None else []),
-            ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}"),
-            ("Paillier key", self.key_bits, " bits"),
+    def _facts(self) -> list[Fact]:
+        equal = _equality_fact("Opened sums against the clear ones", self.exact)
+        if self.exact is None:
+            equal = Fact("fact", "Opened sums", "none here: every step was in the journal")
+        step = [] if self.seconds_per_step is None else [Fact("fact", "A step", self.seconds_per_step, " s")]
+        return [
+            equal,
+            Fact("fact", "Parties", self.parties),
+            Fact("fact", "Gradient steps", self.steps, f" on {self.records:,} records"),
+            *step,
+            Fact("fact", "epsilon", self.epsilon, f" at delta = {self.delta:.3g}"),
+            Fact("fact", "Paillier key", self.key_bits, " bits"),
             *self._opening_facts(),
         ]
-        promises = (
+
+    def _notes(self) -> list[str]:
+        return [
+            *super()._notes(),
             "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
-            "sums, as the curator did, counts with the second."
-        )
-        return replace(
-            page,
-            facts=[*facts, *page.facts],
-            warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
-            notes=[*page.notes, promises],
-            before=_BEFORE[self.options["keys"]],
-            after=[("curator", "releases the last iterate, which everybody can work out from the published sums")],
-        )
+            "sums, as the curator did, counts with the second.",
+        ]
+
+    def _after(self) -> list[tuple[str, str]]:
+        return [("curator", "releases the last iterate, which everybody can work out from the published sums")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -834,10 +858,11 @@ class InterruptedResult(Result):
     phases: dict[str, Phase] = field(default_factory=dict)
 
     def page(self) -> Page:
+        lead = "Nothing was released: the run ended before. The transcript has what was sent until then."
+        stopped = f"This run was interrupted: stopped {self.stopped}. What follows is what there was."
         return Page(
             title=f"Psephos: {self.protocol}, interrupted",
-            lead="Nothing was released: the run ended before. The transcript has what was sent until then.",
-            warnings=[f"This run was interrupted: stopped {self.stopped}. What follows is what there was."],
+            facts=[*sentences("warning", stopped), *sentences("lead", lead)],
             case=self.protocol,
         )
 
@@ -849,4 +874,4 @@ def _spread(mean: float | None, std: float | None) -> str | None:
 
 def _equality_fact(label: str, equal: bool | None) -> Fact:
     """Return the fact that compares opened values with those in the clear; `equal`: whether they are equal."""
-    return (label, "equal, entry by entry" if equal else "THEY DIFFER")
+    return Fact("fact", label, "equal, entry by entry" if equal else "THEY DIFFER")

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
-
-import msgspec
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from psephos.curator.error_estimates import CERTAIN
 from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
 from psephos.curator.ledger import Release
 from psephos.results.base import Count, Fact, Page, Positive, Result, Table
-from psephos.results.budget import BudgetSummary, budget_facts
-from psephos.results.runs import ComposedCost, colluders_text, cost_text, test_key_warning
+from psephos.results.runs import OPENING_OPTIONS, READ_OPTIONS, ComposedCost, OptionsResult
+from psephos.results.trust import cost_text
 
 CLIPPED_FROM = 0.05
 """Share of clipped rows from which the page warns that they make the errors too small."""
 
-READ_OPTIONS: dict[str, Any] = {
-    "parties": Count,
-    "seed": int,
-    "epsilon": Positive,
-    "simulate_noise": bool,
-    "key_bits": Count,
-    "threshold": Count,
-    "holders": Count,
-    "party": str | None,
-}
-"""The options that the result reads, and their types."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationResult(Result):
+class EvaluationResult(OptionsResult):
     """A private evaluation of a classifier, or of a prediction of a number.
 
     Attributes:
-        options: all options of the run, as JSON values.
-        dataset: name of the data set, or file.
         class_names: names of the K classes; empty where a number is predicted.
         method: method by which the model was released.
         estimate: estimates of the model's quality from the noisy sum.
@@ -50,15 +34,12 @@ class EvaluationResult(Result):
         bytes_per_ballot: size of one ballot as it is sent.
         tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
-        budget: summary of the budget file after the run; null if the run had none.
-        cautions: warnings about this run.
     """
 
     kind: ClassVar[str] = "evaluation"
     derived: ClassVar[tuple[str, ...]] = (*Result.derived, "accuracy", "unit", "key_bits", "threshold", "noise_source")
+    read_options: ClassVar[dict[str, Any]] = {**READ_OPTIONS, **OPENING_OPTIONS, "epsilon": Positive}
 
-    options: dict[str, Any]
-    dataset: str
     class_names: list[str]
     method: str
     estimate: EvaluationEstimate
@@ -70,12 +51,6 @@ class EvaluationResult(Result):
     tally_equals_plaintext: bool
     colluders: Count
     together: ComposedCost | None = None
-    budget: BudgetSummary | None = None
-    cautions: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
-        msgspec.convert(self.options, msgspec.defstruct("Options", list(READ_OPTIONS.items())))
 
     @property
     def accuracy(self) -> Estimate | None:
@@ -88,61 +63,18 @@ class EvaluationResult(Result):
         return self.privacy.unit
 
     @property
-    def key_bits(self) -> int:
-        """Length of the Paillier modulus."""
-        return int(self.options["key_bits"])
-
-    @property
-    def threshold(self) -> int:
-        """Number of holders that open the sum."""
-        return int(self.options["threshold"])
-
-    @property
-    def noise_source(self) -> Literal["system", "simulation"]:
-        """Source of the noise: the operating system, or "simulation": the seed, which protects nobody."""
-        return "simulation" if self.options["simulate_noise"] else "system"
-
-    @property
     def exact(self) -> bool | None:
         return self.tally_equals_plaintext
 
     @property
-    def protected(self) -> str:
-        """The unit of privacy as a noun: "record", "person" or "party"."""
-        return "person" if "persons" in self.privacy.chosen else self.unit
+    def releases(self) -> dict[str, Release]:
+        return {"evaluation": self.privacy}
 
     def page(self) -> Page:
-        warnings = [*self.cautions, *test_key_warning(self.key_bits)]
-        if self.noise_source == "simulation":
-            warnings.append(
-                "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
-            )
-        if text := self._clipping():
-            warnings.append(text)
-        if self.exact is False:
-            warnings.append("The opened sum differs from that computed in the clear. Do not use this result.")
-        facts: list[Fact] = [
-            ("Parties", self.options["parties"], ", ", self.ballots, " ballots counted"),
-            ("Paillier key", self.key_bits, " bits"),
-            ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
-            ("Opened by", self.threshold, " of ", self.options["holders"], " key holders"),
-        ]
-        if self.unit == "record":
-            facts.append(("Neighbours", f"one {self.protected} replaced, added or removed"))
-        return Page(
-            title=f"Psephos: evaluation on {self.dataset} at epsilon {self.options['epsilon']:g}",
-            answer=self._answer(),
-            cost=self._cost(),
-            conditions=[("Colluders", colluders_text(self.colluders, self.threshold)), *budget_facts(self.budget)],
-            facts=facts,
-            warnings=warnings,
-            notes=self._notes(),
-            releases={"evaluation": self.privacy},
-            class_names=self.class_names,
-            tables=self._tables(),
-            several_releases=True,
-            repeat=f"Seed {self.options['seed']} drives splits, never keys or encryption.",
-        )
+        return replace(super().page(), class_names=self.class_names, several_releases=True)
+
+    def _facts(self) -> list[Fact]:
+        return self._ballot_facts()
 
     @property
     def _noun(self) -> str:
@@ -162,17 +94,16 @@ class EvaluationResult(Result):
         about = " on average over the parties" if rows is None else f" of about {_rounded(rows)} rows"
         return f"Right on {main.value:.1%} ± {main.error:.1%}{about}{private}."
 
-    def _clipping(self) -> str:
-        """Return a warning if more rows are clipped than the noise explains, otherwise ""."""
+    def _warnings(self) -> list[str]:
         clipped = None if self.estimate.errors is None else self.estimate.errors.clipped
         if clipped is None or clipped.value is None or clipped.error is None:
-            return ""
+            return []
         if clipped.value < max(CLIPPED_FROM, CERTAIN * clipped.error):
-            return ""
-        return (
+            return []
+        return [
             f"About {clipped.value:.0%} of the rows are clipped: the errors are too small and R² says little, by more "
             "than ±. A larger --largest-error clips fewer errors."
-        )
+        ]
 
     def _cost(self) -> str:
         if self.together is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from psephos.results.base import Count, Fact, Matrix, Page, Positive, Result, Share, Table, VerdictCell
+from psephos.results.base import Count, Fact, Matrix, Page, Positive, Result, Share, Table, VerdictCell, sentences
 
 
 @dataclass(frozen=True)
@@ -86,26 +86,29 @@ class AuditResult(Result):
 
     def page(self) -> Page:
         one = f" in {self.protocols[0].name}" if len(self.protocols) == 1 else ""
+        lead = (
+            "The security analysis: each role's and each coalition's view was compared with what a simulator makes "
+            "from the coalition's input and output alone, and attacked. Views hold secrets, so there are verdicts here "
+            "and no messages; `psephos run --report DIR` draws those."
+        )
+        repeat = (
+            f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins each "
+            "time; `psephos.audit.run_audit(..., seed=...)` repeats this very run."
+        )
+        noticed = f"a leak that lets a classifier be right in {self.power:.1%} of cases"
         rows = list(self.not_examined.items())
         return Page(
             title=f"Psephos: who learned what{one}",
-            lead="The security analysis: each role's and each coalition's view was compared with what a simulator "
-            "makes from the coalition's input and output alone, and attacked. Views hold secrets, so there are "
-            "verdicts here and no messages; `psephos run --report DIR` draws those.",
-            warnings=_surprise(self.as_expected),
-            answer="Every verdict is the expected one." if self.as_expected else "",
             facts=[
-                ("Probability of a false alarm, all tests together", self.false_alarm_rate),
-                ("Views on each side of a comparison", self.views),
-                (
-                    "Noticed with probability 0.99",
-                    f"a leak that lets a classifier be right in {self.power:.1%} of cases",
-                ),
+                *_outcome(self.as_expected),
+                *sentences("lead", lead),
+                Fact("fact", "Probability of a false alarm, all tests together", self.false_alarm_rate),
+                Fact("fact", "Views on each side of a comparison", self.views),
+                Fact("fact", "Noticed with probability 0.99", noticed),
+                *sentences("repeat", repeat),
             ],
             matrices=[protocol.matrix() for protocol in self.protocols],
-            details=[Table("What was not examined", ("what", "why"), rows)] if rows else [],
-            repeat=f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins "
-            "each time; `psephos.audit.run_audit(..., seed=...)` repeats this very run.",
+            tables=[Table("What was not examined", ("what", "why"), rows, detail=True)] if rows else [],
         )
 
 
@@ -178,25 +181,25 @@ class PrivacyAuditResult(Result):
         return self.as_expected
 
     def page(self) -> Page:
-        facts: list[Fact] = []
+        lead = (
+            "Every noise mechanism, sampled, and whole commands on tables that differ in one party's rows. The tables "
+            "are made up unless one was named, and keys are short. Who learns what from messages is not in this "
+            "report; `psephos audit` without --privacy makes that one."
+        )
+        repeat = (
+            "No seed for the mechanisms: outputs are drawn from the operating system's randomness, as releases are, so "
+            "the bounds differ a little each time. The runs on neighbouring tables repeat."
+        )
+        facts = [*_outcome(self.as_expected), *sentences("lead", lead), *sentences("repeat", repeat)]
         for one in self.mechanisms[:1]:
-            facts += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
+            facts.append(Fact("fact", "Outputs an input", one.samples))
+            facts.append(Fact("fact", "Confidence of each bound", one.confidence))
         if self.runs:
             wrong = sum(bool(one.findings) for one in self.runs)
-            facts.append(("Runs on neighbouring tables, and those with a finding", f"{len(self.runs)}, {wrong}"))
+            label = "Runs on neighbouring tables, and those with a finding"
+            facts.append(Fact("fact", label, f"{len(self.runs)}, {wrong}"))
         tables = [*([self._mechanisms()] if self.mechanisms else []), *([self._runs()] if self.runs else [])]
-        return Page(
-            title="Psephos: audit of the privacy of releases",
-            lead="Every noise mechanism, sampled, and whole commands on tables that differ in one party's rows. The "
-            "tables are made up unless one was named, and keys are short. Who learns what from messages is not in this "
-            "report; `psephos audit` without --privacy makes that one.",
-            warnings=_surprise(self.as_expected),
-            answer="Every verdict is the expected one." if self.as_expected else "",
-            facts=facts,
-            tables=tables,
-            repeat="No seed for the mechanisms: outputs are drawn from the operating system's randomness, as releases "
-            "are, so the bounds differ a little each time. The runs on neighbouring tables repeat.",
-        )
+        return Page(title="Psephos: audit of the privacy of releases", facts=facts, tables=tables)
 
     def _mechanisms(self) -> Table:
         columns = ("mechanism", "dimensions", "epsilon claimed", "epsilon at least", "verdict", "at delta")
@@ -231,6 +234,8 @@ class PrivacyAuditResult(Result):
         return Table("Commands on neighbouring tables", columns, rows, about)
 
 
-def _surprise(as_expected: bool) -> list[str]:
-    wrong = "Not everything is as expected: something leaks, or an epsilon does not hold."
-    return [] if as_expected else [wrong]
+def _outcome(as_expected: bool) -> list[Fact]:
+    """Return the fact whether everything is as expected."""
+    if as_expected:
+        return sentences("answer", "Every verdict is the expected one.")
+    return sentences("warning", "Not everything is as expected: something leaks, or an epsilon does not hold.")

@@ -26,7 +26,7 @@ from psephos.parties.noise import contributors
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated
 from psephos.results.base import timed
-from psephos.results.card import regression_card
+from psephos.results.card import model_card
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.job import JobOptions
@@ -212,7 +212,7 @@ class RegressionRun:
         """
         try:
             write_atomically(directory / MODEL_FILE, written_model(model))
-            write_atomically(directory / "card.md", regression_card(model, result, self.split).encode())
+            write_atomically(directory / "card.md", model_card(model, result, self.split).encode())
             document = json.dumps(result.as_json(), indent=1) + "\n"
             write_atomically(directory / "result.json", document.encode(), mode=0o600)  # depends on private rows
             if onnx:

@@ -80,7 +80,8 @@ def total_text(study: Study, identity: Identity, budget: str) -> str:
     """
     if not any(role.startswith("party") for role in study.roles_of(identity.card.key)):
         return "this release alone; the card of each party has the total of its rows"
-    studies = f"all studies of {identity.card.name} by their epsilons: epsilon {identity.spent():.6g}, delta 1e-05"
+    spent = f"epsilon {identity.spent():.6g}, delta 1e-05, whatever each of them protects"
+    studies = f"all studies of {identity.card.name} by their epsilons: {spent}"
     if not budget:
         return f"{studies}; other releases from the same rows add to it"
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill, wrap
+from typing import Any
 
 from psephos.curator.ledger import costs_together
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
-from psephos.results.runs import colluders_text
+from psephos.results.base import Fact
+from psephos.results.trust import TrustModel, facts
 from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import (
     SPECS,
@@ -16,11 +18,13 @@ from psephos.specs.registry import (
     is_verifiable,
     noise_from,
     person_column,
+    protected_by,
     unit_of,
 )
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
+from psephos.study.samples import CONSTANT
 
-__all__ = ["contribution", "curator_view", "describe_study", "model_cost_text", "released_noun", "use_of_samples"]
+__all__ = ["contribution", "describe_study", "model_cost_text", "released_noun", "trust_of", "use_of_samples"]
 
 _WIDTH = 80
 _LABEL_WIDTH = 24
@@ -41,21 +45,12 @@ _CONTRIBUTIONS = {
     "whitened": "Each party sends the direction of a linear classifier that it trains on its own rows.",
 }
 _VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
-_UNITS = {"party": "all that one party holds", "record": "one row of one party; of all its rows it reveals more"}
 _PARTY_AVERAGE = (
     "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
     "its second derivative, less a public vector, and clipped to a ball of a public radius."
 )
 _SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "released")
 """Parameters that the table of the description leaves out: long matrices, and the cost of an evaluated model."""
-_PROOFS = {
-    "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused; a lying party "
-    "can make the sum wrong, and where an exact sum is opened, learn a bit of it",
-    "valid": "its sender knows its content, and it holds one vote for each sample",
-    "bounded": "its sender knows its content, every entry is in its range, and the vector is no longer than an honest "
-    "one can be, with the noise that its sender adds",
-}
-"""What a ballot proves, by what `proved_of` returns."""
 
 
 def contribution(study: Study) -> str:
@@ -70,9 +65,26 @@ def released_noun(study: Study) -> str:
     return "prediction" if study.predicts_number else "classifier"
 
 
-def proved_of(study: Study) -> str:
-    """Return what every ballot proves: "knowledge", "valid" for votes or "bounded" for other vectors."""
-    return "bounded" if study.proofs == "valid" and study.protocol != "tally" else study.proofs
+def trust_of(study: Study) -> TrustModel:
+    """Return what the statements about privacy and trust of a study follow from."""
+    protected, curated = protected_by(study), {"tally": "counts", "average": "sum"}
+    opened: Any = curated.get(study.protocol, "noisy")
+    return TrustModel(
+        noun=released_noun(study),
+        opened=opened,
+        adders=noise_from(study),
+        verifiable=is_verifiable(study),
+        unit=protected.kind,
+        persons=person_column(study),
+        neighbours=protected.neighbours,
+        parties=len(study.parties),
+        holders=len(study.holders) if study.uses_key else 0,
+        threshold=study.threshold if study.uses_key else 0,
+        colluders=coalition_of(study),
+        excluded=int(study.parameters.get("excluded", 1)),
+        short_key=study.trial,
+        proved="bounded" if study.proofs == "valid" and study.protocol != "tally" else study.proofs,
+    )
 
 
 def use_of_samples(study: Study) -> str:
@@ -83,31 +95,6 @@ def use_of_samples(study: Study) -> str:
     if study.method == "vote-directions":
         return "are labelled by every party's classifier"
     return "define how columns become numbers" if study.method in _CONTRIBUTIONS else "are voted on"
-
-
-def _unit(study: Study) -> str:
-    """Return what the release may reveal no more of than epsilon says, as a noun phrase."""
-    if study.protocol not in ("record", "regression", "evaluation") or unit_of(study) == "party":
-        return _UNITS[unit_of(study)]
-    if column := person_column(study):
-        return (
-            f"one person, as the column {column} names them, who is replaced, added or removed with all rows at one "
-            "party; of a person at several parties it reveals more"
-        )
-    return "one row of one party that is replaced, added or removed; of all its rows it reveals more"
-
-
-def curator_view(study: Study) -> str:
-    """Return what the curator learns besides the release, as a noun phrase."""
-    if study.protocol == "tally":
-        return (
-            "the exact count of votes for each sample and class, which no epsilon covers; where a count is 0 or "
-            "equals the number of ballots, every party's vote on that sample"
-        )
-    if study.protocol == "average":
-        return "the exact sum of what the parties send, which no epsilon covers"
-    adders = "key holders" if noise_from(study) == "holders" else "parties"
-    return f"the sum with all the {adders}' noise in it; no exact sum"
 
 
 def describe_study(study: Study, identity: Identity | None = None) -> str:
@@ -123,19 +110,22 @@ def describe_study(study: Study, identity: Identity | None = None) -> str:
     Raises:
         StudyError: the identity is not in the study.
     """
+    rows = facts(trust_of(study))
+    learned = [fact for fact in rows if fact.topic in ("learns", "opens")]
+    parameters = [
+        Fact("parameter", name, str(value))
+        for name, value in sorted(study.parameters.items())
+        if name not in _SHOWN_OTHERWISE
+    ]
     sections = [
         _heading(study),
         _participants(study),
-        _section("What is computed", _computation(study)),
-        _section("What it costs each party", _cost(study, identity)),
-        _table("Who could learn what", _observers(study)),
-        _table("Procedure", _procedure(study)),
+        _section("What is computed", _computation(study, rows)),
+        _section("What it costs each party", _cost(study, rows, identity)),
+        _table("Who could learn what", learned),
+        _table("Procedure", _procedure(study, rows)),
+        *([_table("Parameters", parameters)] if parameters else []),
     ]
-    parameters = [
-        (name, str(value)) for name, value in sorted(study.parameters.items()) if name not in _SHOWN_OTHERWISE
-    ]
-    if parameters:
-        sections.append(_table("Parameters", parameters))
     return "\n\n".join(sections) + "\n"
 
 
@@ -144,13 +134,12 @@ def _section(title: str, paragraphs: Sequence[str]) -> str:
     return "\n".join([title, *lines])
 
 
-def _table(title: str, rows: Sequence[tuple[str, str]]) -> str:
+def _table(title: str, rows: Sequence[Fact]) -> str:
     """Return rows of a label and a text; the lines of a long text are aligned."""
-    lines = [title]
-    for label, text in rows:
-        indent = " " * (_LABEL_WIDTH + 4)
-        first, *rest = wrap(text, _WIDTH - len(indent), break_long_words=False) or [""]
-        lines.append(f"  {label:<{_LABEL_WIDTH}}  {first}")
+    lines, indent = [title], " " * (_LABEL_WIDTH + 4)
+    for row in rows:
+        first, *rest = wrap(row.value, _WIDTH - len(indent), break_long_words=False) or [""]
+        lines.append(f"  {row.label:<{_LABEL_WIDTH}}  {first}")
         lines += [indent + line for line in rest]
     return "\n".join(lines)
 
@@ -178,47 +167,33 @@ def _participants(study: Study) -> str:
     return "\n".join(["Who takes part", *lines])
 
 
-def _computation(study: Study) -> list[str]:
-    adder, noun = "key holder" if noise_from(study) == "holders" else "party", released_noun(study)
-    noise = (
-        f"Every {adder} adds its share of the noise; the sum with all the noise in it is opened for everybody."
-        if is_verifiable(study)
-        else f"Every {adder} adds its share of the noise; the sum with all the noise in it is opened for the curator "
-        f"alone. NOT VERIFIED: nobody else can check that the {noun} follows from it."
-        if SPECS[study.protocol].joint
-        else "The curator sees the exact sum, adds noise, and releases a classifier. NOT VERIFIED: nobody else can "
-        "check that it adds the noise."
+def _computation(study: Study, rows: Sequence[Fact]) -> list[str]:
+    planned = (
+        "The study states the public model and the plan of the step. `psephos verify` computes both again from the "
+        "public samples; agents do not."
     )
-    planned = []
-    if study.protocol == "rehearsed":
-        planned = [
-            "The study states the public model and the plan of the step. `psephos verify` computes both again from the "
-            "public samples; agents do not."
-        ]
+    columns = sum(name != CONSTANT for name in study.features)
+    noise = "; ".join(fact.value for fact in rows if fact.topic in ("noise", "unverified"))
     return [
-        f"One linear {noun} of {study.label or 'the classes'} "
+        f"One linear {released_noun(study)} of {study.label or 'the classes'} "
         f"({', '.join(study.classes) or 'a number, within the range of the public ones'}).",
-        f"{study.samples} public samples of {len(study.features)} features ({study.public_table.hex()[:16]}) "
+        f"{study.samples} public samples of {columns} features ({study.public_table.hex()[:16]}) "
         f"{use_of_samples(study)}.",
         contribution(study),
-        *planned,
-        f"The sum is computed {'under encryption' if study.uses_key else 'from random shares'}. {noise}",
+        *([planned] if study.protocol == "rehearsed" else []),
+        f"The sum is computed {'under encryption' if study.uses_key else 'from random shares'}; {noise}",
     ]
 
 
-def _cost(study: Study, identity: Identity | None) -> list[str]:
-    coalition = coalition_of(study)
+def _cost(study: Study, rows: Sequence[Fact], identity: Identity | None) -> list[str]:
+    unit, *colluders = [fact for fact in rows if fact.topic in ("unit", "colluders")]
     paragraphs = [
         f"epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}, which bound what the release reveals of "
-        f"{_unit(study)}."
+        f"{unit.value}.",
+        model_cost_text(study),
+        *(f"colluders {fact.value}." for fact in colluders),
     ]
-    if text := model_cost_text(study):
-        paragraphs.append(text)
-    if coalition is not None:
-        paragraphs.append(f"colluders {colluders_text(coalition, study.threshold, noise_from(study))}.")
-    if identity is not None:
-        paragraphs += _own_cost(study, identity)
-    return paragraphs
+    return [text for text in paragraphs if text] + ([] if identity is None else _own_cost(study, identity))
 
 
 def model_cost_text(study: Study) -> str:
@@ -240,7 +215,7 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
         budget = "no budget is set" if limit is None else f"the budget is {limit:g}"
         paragraphs.append(
             f"Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}; {budget}. These are "
-            "added up at the budget's own delta, 1e-5."
+            "added up at the budget's own delta, 1e-5, whatever each study protects."
         )
         if not SPECS[study.protocol].joint and (others := identity.exact_sums(study)):
             paragraphs.append(
@@ -251,78 +226,24 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
     return paragraphs
 
 
-def _observers(study: Study) -> list[tuple[str, str]]:
-    """Return pairs of an observer or a coalition, and what it could learn."""
-    noisy_sum = "the sum with all the noise in it, " if study.sum_is_public else ""
-    return [
-        (
-            "anybody",
-            f"{noisy_sum}the released {released_noun(study)}, who took part; of what one party sent, what epsilon "
-            "allows",
-        ),
-        ("the curator", curator_view(study)),
-        *(_coalitions_with_key(study) if study.uses_key else _coalitions_without_key(study)),
-    ]
-
-
-def _coalitions_with_key(study: Study) -> list[tuple[str, str]]:
-    rest = (
-        f"from the sum, what epsilon allows while no more {noise_from(study)} collude than the noise is sized for"
-        if SPECS[study.protocol].joint
-        else "with all parties but one, they subtract their own from the exact sum, and have the last one's"
-    )
-    rows = [
-        (
-            f"{study.threshold - 1} of the holders",
-            f"no honest party's ballot, together with the curator and any parties; {rest}",
-        )
-    ]
-    if "colluders" in SPECS[study.protocol].parameters:
-        rows.append(
-            (
-                f"{coalition_of(study)} of the {noise_from(study)}",
-                "nothing more, together with the curator: the others' noise is enough",
-            )
-        )
-    return [
-        *rows,
-        (f"{study.threshold} of the holders", "all that was sent, if they break the rules together"),
-        ("a dealer", "there is none: the holders generate the key together; no machine ever has all of it"),
-    ]
-
-
-def _coalitions_without_key(study: Study) -> list[tuple[str, str]]:
-    excluded = study.parameters.get("excluded", 1)
-    return [
-        (f"{excluded} of the parties", "no other party's parameters, together with the curator"),
-        ("all others together", "a party's parameters, with that party's own noise in them"),
-    ]
-
-
-def _procedure(study: Study) -> list[tuple[str, str]]:
+def _procedure(study: Study, rows: Sequence[Fact]) -> list[Fact]:
     if not study.uses_key:
-        return [
-            (
-                "key",
-                "none; each party's parameters are split into random shares, one for each of the other parties",
-            ),
-            ("parties", f"all {len(study.parties)} until the end, or there is no result"),
-        ]
+        shares = "none; each party's parameters are split into random shares, one for each of the other parties"
+        until = f"all {len(study.parties)} until the end, or there is no result"
+        return [Fact("procedure", "key", shares), Fact("procedure", "parties", until)]
     holders = len(study.holders)
     closing = f"when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator closes the vote"
     if study.protocol == "psgd":
         closing = "of a step, when all have answered it"
+    (proved,) = (fact.value for fact in rows if fact.topic == "proved")
+    key = (
+        f"{study.key_bits} bits; all {holders} holders generate it; {study.threshold} open a sum; "
+        f"{study.confirmations} must confirm what is opened, so at most {holders - study.confirmations} may be absent "
+        "at that time"
+    )
+    least = f"at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened"
     return [
-        (
-            "key",
-            f"{study.key_bits} bits; all {holders} holders generate it; {study.threshold} open a sum; "
-            f"{study.confirmations} must confirm what is opened, so at most {holders - study.confirmations} may be "
-            "absent at that time",
-        ),
-        (
-            "ballots",
-            f"at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves that "
-            f"{_PROOFS[proved_of(study)]}",
-        ),
-        ("end", f"{closing}; then the curator waits {study.patience} s for answers"),
+        Fact("procedure", "key", key),
+        Fact("procedure", "ballots", f"{least}; each proves that {proved}"),
+        Fact("procedure", "end", f"{closing}; then the curator waits {study.patience} s for answers"),
     ]

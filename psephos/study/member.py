@@ -28,10 +28,11 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import check_study, is_verifiable
 from psephos.specs.study import StudyTerms
 from psephos.study.budget import charge_budget, check_budget, total_text
+from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
 from psephos.study.regression import check_plan
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine

@@ -336,7 +336,7 @@ class Follower:
                 "roles": roles,
                 "refused": dict(self.refused),
                 "forked": self.refused["EquivocationError"],
-                "missing": describe_missing(self._reader.missing_places()),
+                "missing": printable(describe_missing(self._reader.missing_places()), 1000),
                 "over": self.over,
                 "result": result,
                 "checks": self.checks,
@@ -396,7 +396,7 @@ class Follower:
         terms = self.study.ceremony()
         batches = min(kinds[Kind.RESIDUE_PRODUCTS] for kinds in self._ceremony.values())
         candidates = max(0, batches - 1) * terms.batch
-        progress = f"{candidates:,} candidates tried, about {round(1 / terms.success):,} in all"
+        progress = f"{candidates:,} candidates tried at most, about {round(1 / terms.success):,} in all"
         if published:
             progress = f"{published} of {len(self._ceremony)} have published it"
         with_key = self._with_key()
@@ -415,8 +415,8 @@ class Follower:
             return "The holders have confirmed the product; the curator is to ask some to open it"
         opened = len(heard[Kind.PARTIAL_DECRYPTION] | self._answered)
         if opened < study.threshold:
-            return f"{opened} of {study.threshold} holders that are needed have opened the product"
-        return "The product is opened; the curator is to publish the result"
+            return f"{opened} of {study.threshold} holders that are needed have answered the curator"
+        return "Enough holders have answered; the curator is to publish the result"
 
     def _steps(self, name: str, heard: dict[Kind, set[str]]) -> list[dict[str, Any]]:
         """Return the public steps of a role, and whether it has taken them and whether they are needed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -19,17 +20,11 @@ from psephos.files import write_atomically
 from psephos.protocol.errors import ReportError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
+from psephos.results.base import Fact
 from psephos.results.palette import DARK, LIGHT
-from psephos.results.runs import colluders_text
-from psephos.specs.registry import (
-    SPECS,
-    coalition_of,
-    is_verifiable,
-    noise_from,
-    person_column,
-    unit_of,
-)
-from psephos.study.consent import contribution, curator_view, model_cost_text, proved_of
+from psephos.results.trust import facts
+from psephos.specs.registry import SPECS
+from psephos.study.consent import contribution, model_cost_text, trust_of
 from psephos.study.identity import fingerprint
 from psephos.study.verify import FOLLOWS, BoardEvidence, StudyCheck, Verdict
 
@@ -48,13 +43,6 @@ FORMAT = 1
 """Version of the JSON of a receipt."""
 
 InUse = Literal["yes", "no", "not established"]
-_UNITS = {"party": "all rows of one party", "record": "one row of one party"}
-_PROVED = {
-    "knowledge": "each ballot's sender knows its content, so that nobody can repeat or combine the ballots of others",
-    "valid": "each ballot contains one vote for each sample, and its sender knows its content",
-    "bounded": "each ballot's sender knows its content, every entry is in its range, and the vector is no longer than "
-    "an honest one with its noise can be",
-}
 
 
 @dataclass(frozen=True)
@@ -222,6 +210,7 @@ def receipt_of(study: Study, evidence: BoardEvidence) -> Receipt:
         study: the signed study.
         evidence: what `psephos.study.verify.examine` found on the board, without the curator's store.
     """
+    rows = facts(trust_of(study))
     return Receipt(
         title=study.title,
         study=fingerprint(study.digest),
@@ -232,8 +221,8 @@ def receipt_of(study: Study, evidence: BoardEvidence) -> Receipt:
         computed=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"psephos {psephos.__version__}",
         participants=_participants(study, evidence),
-        encryption=_encryption(study, evidence),
-        release=_release(study, evidence),
+        encryption=_encryption(study, evidence, rows),
+        release=_release(study, evidence, rows),
         checks=evidence.checks,
     )
 
@@ -253,66 +242,38 @@ def _participants(study: Study, evidence: BoardEvidence) -> list[Participant]:
     return members
 
 
-def _encryption(study: Study, evidence: BoardEvidence) -> EncryptionFacts:
+def _encryption(study: Study, evidence: BoardEvidence, rows: Sequence[Fact]) -> EncryptionFacts:
+    key, counted = evidence.key, evidence.counted_sums
+    opens = [f"{fact.label}: {fact.value}" for fact in rows if fact.topic == "opens"]
+    (proved,) = (fact.value for fact in rows if fact.topic == "proved")
     if not study.uses_key:
-        return EncryptionFacts(
-            in_use="no",
-            what=f"{contribution(study)} The protocol uses no Paillier encryption: the parameters are split into "
-            "random shares, and each share is sealed to its receiver.",
-            sums=0,
-            key_bits=None,
-            key=None,
-            holders=[],
-            could_decrypt=[_REST_OF_NOISY_SUM, "By the protocol nobody else: fewer parties, even with the curator."],
-            decrypted_by=[],
-            decrypted="Not all shares of the sum are published."
-            if evidence.result is None
-            else "The shares of the sum are published.",
-            proved="Nothing is proved about the shares.",
-        )
-    key = evidence.key
+        state, proved = "no", "nothing about the shares"
+    else:
+        state, proved = "yes" if key and counted else "not established", proved if counted else "no ballot counts"
+    in_use: Any = state
     return EncryptionFacts(
-        in_use="yes" if key is not None and evidence.counted_sums else "not established",
+        in_use=in_use,
         what=_encrypted(study, evidence),
-        sums=evidence.steps,
+        sums=evidence.steps if study.uses_key else 0,
         key_bits=key.key.bits if key is not None else None,
         key=key.key.identifier.hex()[:24] if key is not None else None,
-        holders=[member.name for member in study.parties if member.holder],
-        could_decrypt=_could_decrypt(study),
-        decrypted_by=[f"holder {number}" for number in sorted({*evidence.openers, *evidence.exposed})],
+        holders=[member.name for member in study.parties if member.holder] if study.uses_key else [],
+        could_decrypt=[f"{text[0].upper()}{text[1:]}." for text in opens] + ["By the protocol nobody else."],
+        decrypted_by=[
+            f"holder {number}" for number in sorted({*evidence.openers, *evidence.exposed}) if study.uses_key
+        ],
         decrypted=_decrypted(study, evidence),
-        proved=f"{_PROVED[proved_of(study)]}." if evidence.counted_sums else "nothing, because no ballot counts.",
+        proved=f"{proved}.",
     )
-
-
-_REST_OF_NOISY_SUM = (
-    "All other parties together: they subtract what they sent from the sum. They get it with that party's own share of "
-    "the noise only."
-)
-_REST_WITH_HOLDER_NOISE = (
-    "All other parties together: they subtract what they sent from the sum. They get it with the noise of the key "
-    "holders that are not among them; none is left where all key holders are."
-)
-_REST_OF_EXACT_SUM = (
-    "The curator and all other parties whose ballots count, together: they subtract these ballots from the exact sum."
-)
-
-
-def _could_decrypt(study: Study) -> list[str]:
-    """Return sentences about who could have learned what a single party sent."""
-    sentences = [f"Any {study.threshold} of the {len(study.holders)} key holders together."]
-    if study.trial:
-        sentences.append("Whoever factors the key: the study is a trial, in which a key may be too short to protect.")
-    noisy = _REST_WITH_HOLDER_NOISE if noise_from(study) == "holders" else _REST_OF_NOISY_SUM
-    sentences.append(noisy if SPECS[study.protocol].joint else _REST_OF_EXACT_SUM)
-    sentences.append(
-        "By the protocol nobody else: no dealer makes the key, and the curator has no part of it. That nobody has the "
-        "whole key cannot be checked from the board."
-    )
-    return sentences
 
 
 def _encrypted(study: Study, evidence: BoardEvidence) -> str:
+    sent = contribution(study)
+    if not study.uses_key:
+        return (
+            f"{sent} The protocol uses no Paillier encryption: the parameters are split into random shares, and each "
+            "share is sealed to its receiver."
+        )
     if evidence.key is None:
         return "The board shows no key, so nothing can have been encrypted under one."
     if not evidence.steps:
@@ -320,22 +281,27 @@ def _encrypted(study: Study, evidence: BoardEvidence) -> str:
     if not evidence.counted_sums:
         return "The board shows a key and no ballot that counts."
     ballots = f"{len(evidence.counted)} of {len(study.parties)} parties"
-    steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
     return (
-        f"{contribution(study)} The ballots of {ballots} count{steps}. Each is a list of ciphertexts under the "
+        f"{sent} The ballots of {ballots} count{_last(evidence)}. Each is a list of ciphertexts under the "
         f"{evidence.key.key.bits}-bit Paillier key below. The protocol decrypts their product only; that key holders "
         "decrypted nothing else among themselves cannot be checked."
     )
 
 
+def _last(evidence: BoardEvidence) -> str:
+    return f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
+
+
 def _decrypted(study: Study, evidence: BoardEvidence) -> str:
+    if not study.uses_key:
+        return "Not all shares of the sum are published." if evidence.result is None else "All shares are published."
     if evidence.exposed:
         text = "Partial decryptions that should be sealed to the curator are on the board for everybody."
         enough = len(evidence.exposed) >= study.threshold
         return f"{text} {'They open the exact sum.' if enough else 'They are too few to open the exact sum.'}"
     if evidence.openers:
-        steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
-        return f"Partial decryptions of the product of all counted ballots{steps} are on the board; each was checked."
+        product = f"the product of all counted ballots{_last(evidence)}"
+        return f"Partial decryptions of {product} are on the board; each was checked."
     if study.sum_is_public:
         return "The board shows no valid partial decryption."
     return (
@@ -344,24 +310,16 @@ def _decrypted(study: Study, evidence: BoardEvidence) -> str:
     )
 
 
-def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
-    joint, coalition = SPECS[study.protocol].joint, coalition_of(study)
-    if joint:
-        by_holders = noise_from(study) == "holders"
-        noise = f"By the protocol each party adds its share of the noise before it {_SENDS[study.uses_key]}."
-        if by_holders:
-            noise = "By the protocol each key holder posts an encrypted share of the noise, which is in the opened sum."
-        if coalition is not None:
-            noise += f" Colluders {colluders_text(coalition, study.threshold, noise_from(study))}."
-        noise += f" That each {'key holder' if by_holders else 'party'} drew its share of the noise is not proved."
-        if not is_verifiable(study):
-            noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the result from it."
-    else:
-        noise = (
-            "NOT VERIFIED: by the protocol the curator adds the noise after the sum is opened, and nobody else can "
-            "check that it did."
-        )
+def _release(study: Study, evidence: BoardEvidence, rows: Sequence[Fact]) -> ReleaseTerms:
+    noise = [fact.text for fact in rows if fact.topic in ("noise", "colluders", "unverified")]
+    if SPECS[study.protocol].joint:
+        noise.append("that every share of the noise was drawn is not proved")
     follows: list[Verdict] = [check.verdict for check in evidence.checks if check.what == FOLLOWS]
+    (unit,) = (fact.value for fact in rows if fact.topic == "unit")
+    (curator,) = (fact.value for fact in rows if fact.label == "the curator")
+    everybody = study.uses_key and len(evidence.exposed) >= study.threshold
+    sizes = ["The study states each party's number of rows."] if "sizes" in study.parameters else []
+    given = f"{'Everybody who reads the board' if everybody else 'The curator'} is given {curator}."
     return ReleaseTerms(
         published=evidence.model is not None,
         sha256=evidence.sha256,
@@ -370,33 +328,11 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
         method=study.method,
         epsilon=study.epsilon,
         delta=stated_delta(study.delta),
-        unit=_unit(study),
+        unit=unit,
         model_cost=model_cost_text(study),
-        noise=noise,
-        not_covered=" ".join([*_not_covered(study, evidence), _PARTICIPATION]),
+        noise="; ".join(noise),
+        not_covered=" ".join([*sizes, given, "Everybody who reads the board sees who took part and when."]),
     )
-
-
-_SENDS = {True: "encrypts", False: "splits its parameters into shares"}
-"""What a party does after it has added its noise, by whether the study has a key."""
-
-_PARTICIPATION = "Everybody who reads the board sees who took part and when."
-
-
-def _unit(study: Study) -> str:
-    """Return what epsilon and delta protect, as a noun phrase."""
-    if column := person_column(study):
-        return f"all rows of one person at one party, as the column {column} names persons"
-    return _UNITS[unit_of(study)]
-
-
-def _not_covered(study: Study, evidence: BoardEvidence) -> list[str]:
-    """Return sentences about values of the parties' data that become known without noise."""
-    if not SPECS[study.protocol].joint:
-        public = len(evidence.exposed) >= study.threshold
-        return [f"{'Everybody who reads the board' if public else 'The curator'} sees {curator_view(study)}."]
-    exact = "By the protocol no exact sum is opened."
-    return [*(["The study states each party's number of rows."] if "sizes" in study.parameters else []), exact]
 
 
 _PAGE_BEGINS = b"<!doctype html>\n<!-- A receipt of a Psephos study -->\n"
@@ -413,7 +349,9 @@ def receipt_paths(path: Path) -> tuple[Path, Path]:
         ReportError: the path is a directory, no file can be written beside it, or one of the files exists and is not a
             receipt.
     """
-    stem = path.with_suffix("") if path.suffix in (".html", ".json") else path
+    if path.suffix not in ("", ".html", ".json"):
+        raise ReportError(f"a receipt is FILE.html and FILE.json, and {path} ends in {path.suffix}: leave that out")
+    stem = path.with_suffix("") if path.name else path
     if path.is_dir() or not stem.name:
         raise ReportError(f"{path} is a directory: name a file in it, such as {path / 'receipt.html'}")
     if not stem.parent.is_dir():

@@ -42,10 +42,11 @@ from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of
 from psephos.specs.regression import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
+from psephos.study.card import together_text
 from psephos.study.identity import fingerprint
 from psephos.study.regression import differs_from_public_rows
 from psephos.study.rehearsal import differs_from_rehearsal
-from psephos.study.release import follows_from_sum, read_release, together_text
+from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
 
 __all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]

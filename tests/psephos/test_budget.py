@@ -30,7 +30,7 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
 from psephos.results import Result, TallyResult
-from psephos.results.card import model_card, regression_card
+from psephos.results.card import model_card
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.charges import charges_of
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
@@ -233,7 +233,7 @@ def test_a_regression_is_charged(tmp_path: Path) -> None:
     assert totals(tmp_path / "b")["record"].epsilon == 2.0
     (charge,) = charges(tmp_path / "b")
     assert (charge.epsilon, charge.delta) == (result.privacy.epsilon, result.privacy.delta)
-    assert "epsilon 2, delta" in regression_card(model, result, job.split)
+    assert "epsilon 2, delta" in model_card(model, result, job.split)
     assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
     with pytest.raises(BudgetExceededError):
         job.run()

@@ -163,8 +163,8 @@ def test_a_result_is_read_from_its_json_and_shown(result: EvaluationResult, clas
         "share of rows clipped",
         "rows",
     ]
-    assert any("count as the nearer end" in text for text in page.notes)
-    assert not any("Platt" in text for text in page.notes)
+    assert any("count as the nearer end" in text for text in page.texts("note"))
+    assert not any("Platt" in text for text in page.texts("note"))
     assert "prediction" in page.cost
     with pytest.raises(InvalidParameter):
         calibrated_model(classifier.model, result)

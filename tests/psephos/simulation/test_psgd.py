@@ -647,18 +647,18 @@ def test_what_a_descent_is_charged(
 
 
 @pytest.mark.parametrize(
-    ("proofs", "words"), [("none", "everybody follows the protocol"), ("knowledge", "partial decryptions carry proofs")]
+    ("proofs", "words"), [("none", "everybody is assumed"), ("knowledge", "its sender knows its content")]
 )
 def test_result_names_the_proofs_and_the_coalition(proofs: Any, words: str) -> None:
     for colluders, warned in ((None, False), (0, True), (2, False)):
         outcome = simulate_psgd(replace(OPTIONS, steps=2, proofs=proofs, colluders=colluders))
         page = outcome.page()
-        document, facts = outcome.as_json(), {fact[0]: fact[1:] for fact in page.facts}
-        conditions = {fact[0]: fact[1:] for fact in page.conditions}
+        document, facts = outcome.as_json(), {fact.label: fact.text for fact in page.facts}
+        conditions = {fact.label: fact.text for fact in page.about("condition")}
         assert document["options"]["proofs"] == proofs
-        assert words in facts["Assumed"][0]
+        assert words in facts["Each ballot proves"]
         expected = 1 if colluders is None else colluders
         assert document["colluders"] == expected
-        assert conditions["Colluders"][0].startswith(f"{expected}: epsilon holds")
-        assert ("WARNING" in conditions["Colluders"][0]) is warned
+        assert conditions["Colluders"].startswith(f"Colluders: {expected}: epsilon holds")
+        assert ("WARNING" in conditions["Colluders"]) is warned
         assert {release.delta for release in outcome.releases.values()} == {outcome.delta, outcome.guarantee.delta}

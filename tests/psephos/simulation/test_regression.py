@@ -33,7 +33,7 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
-from psephos.results.card import regression_card
+from psephos.results.card import model_card
 from psephos.simulation import regression as regression_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
@@ -254,7 +254,7 @@ def test_a_regression_is_written_with_onnx_where_it_is_asked_for(
     assert paths == [tmp_path / name for name in names]
     assert written == ([(model, tmp_path / "model.onnx")] if onnx else [])
     assert (tmp_path / "result.json").read_text() == json.dumps(result.as_json(), indent=1) + "\n"
-    assert (tmp_path / "card.md").read_text() == regression_card(model, result, run.split)
+    assert (tmp_path / "card.md").read_text() == model_card(model, result, run.split)
     assert (tmp_path / "result.json").stat().st_mode & 0o777 == 0o600
     with pytest.raises(ModelError):
         run.write(result, model, tmp_path / "nowhere", onnx=False)
@@ -459,10 +459,10 @@ def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
     check_cost(run, result, model)
     assert result.exact
     assert model.release.unit == "party"
-    assert ("Neighbours", "one party replaced") in result.page().facts
+    assert "all that one party holds" in [fact.value for fact in result.page().facts]
     run.write(result, model, tmp_path, onnx=False)
     card = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert "everything that one of the 5 holds" in card
+    assert "all that one party holds" in card
     assert "one row" not in card
     assert options_of(table, unit="party").check() is None  # type: ignore[func-returns-value]
     default = {"data": str(table), "label": "days", "party": "hospital", "public": "public", "task": "regression"}
@@ -475,7 +475,7 @@ def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) ->
     assert invoke(*words).exit_code == 0
     card = (tmp_path / "out" / "card.md").read_text()
     assert "discrete Gaussian in shares" in card
-    assert "one row, replaced, added or removed" in card
+    assert "that is replaced, added or removed" in card
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["kind"] == "regression"
     model = json.loads((tmp_path / "out" / "model.json").read_text())

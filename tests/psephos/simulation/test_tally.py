@@ -821,7 +821,7 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     assert [draw.draw for draw in evaluation.scores if draw.method == "soft"] == [None, 0, 1]
     private = [draw.accuracy for draw in evaluation.scores if draw.method == "soft" and draw.epsilon == 5.0]
     assert outcome.accuracy["soft"].private == pytest.approx(np.mean(private))
-    (table,) = outcome.page().details
+    (table,) = outcome.page().tables
     assert [row[0] for row in table.rows] == list(outcome.accuracy)
     assert table.columns[1:] == outcome.class_names
 

@@ -51,11 +51,12 @@ from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.study import StudyTerms
+from psephos.study.card import card
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.monitor import Follower
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import make_release, read_release
 from psephos.study.runner import MemberRunner
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _wait

@@ -27,10 +27,11 @@ from psephos.specs.evaluation import EvaluationSpec, encode_releases
 from psephos.specs.registry import person_column, spec_of, unit_of
 from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
+from psephos.study.card import card
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
 from psephos.study.receipt import receipt_of, render
-from psephos.study.release import card, follows_from_sum, make_release, read_release
+from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import BoardEvidence
 

@@ -35,10 +35,11 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
 from psephos.study.budget import charge_budget, join_budget, total_text
+from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership, sign
 from psephos.study.party_input import absolute_voter, load_voter
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import make_release, read_release
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, BoardEvidence, StudyCheck
 from tests.psephos.study.cast import Cast, fields_of, shares_of

@@ -24,9 +24,9 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.errors import AgreementError, ReportError
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
-from psephos.results.runs import colluders_text
+from psephos.results.trust import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from
-from psephos.study.receipt import Receipt, _could_decrypt, receipt_of, render, write_receipt
+from psephos.study.receipt import Receipt, receipt_of, render, write_receipt
 from psephos.study.release import read_release
 from psephos.study.verify import BoardEvidence, examine
 from tests.psephos.study.cast import ALL, fields_of, shares_of
@@ -78,7 +78,7 @@ def test_receipt_of_an_honest_tally(honest: Played) -> None:  # noqa: F811
     # Partial decryptions are sealed to the curator, so a receipt names no holder that sent one.
     assert made.encryption.decrypted_by == []
     assert made.release.published
-    assert (made.release.epsilon, made.release.unit) == (0.5, "all rows of one party")
+    assert (made.release.epsilon, made.release.unit) == (0.5, "all that one party holds")
     assert {check.what for check in made.with_verdict("not checked")} >= {
         "who holds the identities",
         "what the parties trained on",
@@ -112,7 +112,7 @@ def test_receipt_of_pathak_claims_no_encryption(play: Callable[..., Played]) -> 
     made = receipt(play(**of("pathak")))
     assert (made.encryption.in_use, made.encryption.key, made.encryption.key_bits) == ("no", None, None)
     assert {member.ballot for member in made.participants} == {None}
-    assert made.release.unit == "one row of one party"
+    assert made.release.unit.startswith("one row of one party")
     assert "no Paillier encryption" in render(made)
 
 
@@ -169,8 +169,8 @@ def test_the_noise_is_described_whole(what: str) -> None:
         assert "the curator adds the noise" in noise
         return
     assert coalition is not None
-    assert ("each party adds its share of the noise" in noise) == (adders == "parties")
-    assert ("each key holder posts an encrypted share of the noise" in noise) == (adders == "holders")
+    assert ("every party adds its share of the noise" in noise) == (adders == "parties")
+    assert ("every key holder adds its share of the noise" in noise) == (adders == "holders")
     assert colluders_text(coalition, study.threshold, adders) in noise
     assert "is not proved" in noise
     assert ("NOT VERIFIED" in noise) == (not is_verifiable(study))
@@ -314,7 +314,7 @@ def test_published_decryptions_of_an_exact_sum_fail(honest: Played, receiver: st
         assert check.what.startswith("the exact sum")
         assert "everybody" in made.encryption.decrypted
         assert made.encryption.decrypted_by == [name for name, _ in parts[:number]]
-        assert ("Everybody who reads the board sees the exact" in made.release.not_covered) == (number == 2)
+        assert ("Everybody who reads the board is given the exact" in made.release.not_covered) == (number == 2)
 
 
 @pytest.mark.parametrize("field", ["x\x1b[2J\u202e", "Z" * 3_000_000])
@@ -360,11 +360,12 @@ def test_who_could_have_learned_a_contribution_is_complete(
     """All others together subtract what they sent; the short key of a trial can be factored."""
     exact, noisy = (" ".join(receipt(played).encryption.could_decrypt) for played in (honest, public))
     assert "curator and all other parties" in exact
-    assert "All other parties together" in noisy
+    assert "All other parties" in noisy
     assert "factors the key" in exact
-    assert "factors" not in " ".join(_could_decrypt(replace(public.study, trial=False, key_bits=2048)))
+    final = replace(public.study, trial=False, key_bits=2048)
+    assert "factors" not in " ".join(receipt_of(final, BoardEvidence()).encryption.could_decrypt)
     shares = receipt(play(**of("pathak"))).encryption.could_decrypt
-    assert shares[0].startswith("All other parties together")
+    assert shares[0].startswith("All other parties")
 
 
 def test_a_check_of_nothing_does_not_hold(public: Played) -> None:  # noqa: F811
@@ -398,14 +399,14 @@ def test_other_files_are_never_overwritten(honest: Played, tmp_path: Path) -> No
     (tmp_path / "link.json").symlink_to("elsewhere")
     (tmp_path / "folder.html").mkdir()
     before_all = sorted(path.name for path in tmp_path.iterdir())
-    bad = ("model.html", "model.json", "pipe", "link", "folder", "missing/receipt", "model.json/receipt")
+    bad = ("model.html", "model.json", "report.md", "pipe", "link", "folder", "missing/receipt", "model.json/receipt")
     for path in (*(tmp_path / name for name in bad), tmp_path, Path("/")):
         with pytest.raises(ReportError):
             write_receipt(made, path)
     assert sorted(path.name for path in tmp_path.iterdir()) == before_all
     for _ in range(2):  # an earlier receipt is replaced
-        page, document = write_receipt(made, tmp_path / "study.v2")
-        assert (page.name, document.name) == ("study.v2.html", "study.v2.json")
+        page, document = write_receipt(made, tmp_path / "study")
+        assert (page.name, document.name) == ("study.html", "study.json")
 
 
 def test_the_command(honest: Played, tmp_path: Path, samples: object) -> None:  # noqa: F811

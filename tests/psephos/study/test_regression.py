@@ -26,13 +26,14 @@ from psephos.specs.registry import person_column, spec_of, unit_of
 from psephos.specs.regression import RegressionSpec
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.builder import NewOptions, make_study
+from psephos.study.card import card
 from psephos.study.consent import contribution, describe_study
 from psephos.study.identity import Identity
 from psephos.study.member import sign
 from psephos.study.receipt import receipt_of, render
 from psephos.study.regression import check_plan, differs_from_public_rows
 from psephos.study.rehearsal import agrees
-from psephos.study.release import card, follows_from_sum, make_release, read_release
+from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine
@@ -351,8 +352,8 @@ def test_what_members_sign_and_read_names_the_unit(files: Files) -> None:
         assert f"prediction of the number {study.label}" in texts[unit][1]
     assert "one row of one party that is replaced, added or removed" in texts["record"][0]
     assert "all that one party holds" in texts["party"][0]
-    assert "of one record: it may change" in texts["record"][1]
-    assert "of one party: all that it holds may change" in texts["party"][1]
+    assert "one row of one party" in texts["record"][1]
+    assert "all that one party holds" in texts["party"][1]
     assert contribution(files.made()[0]) != contribution(files.made(parameters=("unit=party",))[0])
 
 
@@ -411,7 +412,7 @@ def test_a_whole_study_is_verified_from_its_board(files: Files, unit: str) -> No
     content = agents["party 0"].result.content
     assert read_release(study, samples, content) == evidence.model
     page = receipt_of(study, evidence)
-    assert page.release.unit == ("one row of one party" if unit == "record" else "all rows of one party")
+    assert page.release.unit.startswith("one row of one party" if unit == "record" else "all that one party holds")
     assert (page.warning, page.noun) == ("", "prediction")
     assert "classifier" not in render(page).replace("classifiers", "")
     written = sign(study, files.identities["west"]).write_release

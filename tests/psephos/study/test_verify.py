@@ -42,10 +42,11 @@ from psephos.protocol.wire import Kind, Reader, frame, session_of
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study import verify as verify_module
+from psephos.study.card import card
 from psephos.study.consent import describe_study
 from psephos.study.identity import fingerprint
 from psephos.study.monitor import Follower
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, BoardEvidence, StudyCheck, as_text, examine, verify

@@ -51,8 +51,9 @@ from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.pathak import make_terms
 from psephos.specs.study import StudyTerms
+from psephos.study.card import card
 from psephos.study.monitor import Follower
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.watch.app import application

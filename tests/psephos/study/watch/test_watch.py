@@ -89,7 +89,7 @@ def test_the_page_names_every_stage_up_to_the_key(talk: Talk, follower: Follower
     talk.joins("curator", "holder 1")
     assert stage() == "Waiting for holder 2, holder 3 to join."
     talk.joins("holder 2", "holder 3", "party 0")
-    expected = "The holders generate the key, each a share of it: 0 candidates tried, about 752 in all"
+    expected = "The holders generate the key, each a share of it: 0 candidates tried at most, about 752 in all"
     assert stage() == f"{expected}."
     study = talk.made.study
     talk.says("holder 1", talk.message(Kind.SEED_COMMITMENTS))
@@ -113,8 +113,8 @@ STAGES = {
         "Voting: 5 of 5 parties have voted; the curator is to close the vote.",
         *(f"{_CLOSED} {n} of 3 holders have confirmed the product." for n in range(3)),
         f"{_CLOSED} The holders have confirmed the product; the curator is to ask some to open it.",
-        *(f"{_CLOSED} {n} of 2 holders that are needed have opened the product." for n in (0, 1)),
-        f"{_CLOSED} The product is opened; the curator is to publish the result.",
+        *(f"{_CLOSED} {n} of 2 holders that are needed have answered the curator." for n in (0, 1)),
+        f"{_CLOSED} Enough holders have answered; the curator is to publish the result.",
         "The result is published.",
     ],
     "psgd": [
