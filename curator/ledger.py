@@ -97,11 +97,11 @@ def costs_together(releases: Iterable[Release]) -> tuple[NeighbourCost, ...]:
     """
     costly = [release for release in releases if release.epsilon != 0]
     costs: list[NeighbourCost] = []
-    for release in costly:
+    for place, release in enumerate(costly):
         unit = release.protects
         if unit.covers(unit) and any(cost.unit == unit for cost in costs):
             continue
-        alike = [one for one in costly if one is release or one.protects.covers(unit)]
+        alike = [one for other, one in enumerate(costly) if other == place or one.protects.covers(unit)]
         total = _total(one.epsilon for one in alike), _total((one.delta for one in alike), 1.0)
         costs.append(NeighbourCost(unit, len(alike), *total))
     return tuple(costs)

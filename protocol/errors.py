@@ -6,6 +6,8 @@ invalid argument also derive from `ValueError`. No message of an error contains 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "AgreementError",
     "AlreadyCastError",
@@ -67,7 +69,26 @@ __all__ = [
 
 
 class PsephosError(Exception):
-    """The base class of all errors of this library."""
+    """The base class of all errors of this library.
+
+    Attributes:
+        culprits: numbers or names of those who caused it; () where nobody did, or where it is not known who.
+        option: the option or parameter to change; "" where there is none.
+        limit: the bound that was passed; None where there is none.
+        before: identifies what was done before, where it may be done once; b"" otherwise.
+    """
+
+    def __init__(
+        self,
+        *message: object,
+        culprits: Iterable[int | str] = (),
+        option: str = "",
+        limit: float | None = None,
+        before: bytes = b"",
+    ) -> None:
+        """Create an error with a message for people."""
+        super().__init__(*message)
+        self.culprits, self.option, self.limit, self.before = tuple(culprits), option, limit, before
 
 
 def without_traceback(error: PsephosError) -> PsephosError:

@@ -12,7 +12,8 @@ import re
 import stat
 import tomllib
 import unicodedata
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 
 __all__ = ["has_controls", "open_file", "parse_toml", "printable", "read_bytes", "read_text"]
 
@@ -34,7 +35,7 @@ _DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 """Bidirectional classes of the characters that reorder the text that follows."""
 
 
-def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file for reading; raises OSError for another one, whose `strerror` says so."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -13,6 +13,7 @@ import numpy as np
 from psephos.data.partition import DataOptions
 from psephos.data.splits import Split
 from psephos.protocol.errors import DataError
+from psephos.protocol.foreign import open_file
 from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON
 from psephos.protocol.privacy.unit import Changes, PrivacyUnit
@@ -44,7 +45,7 @@ def open_budget(path: str, limit: str | None = None) -> BudgetFile:
 def table_digest(path: Path) -> bytes:
     """Return the digest of a table, by the bytes of its file; raises DataError if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None

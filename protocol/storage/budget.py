@@ -1,15 +1,13 @@
 """What all releases from the same rows have cost together: a budget file of a data owner.
 
-A budget file is one SQLite file that only its owner can read. It has a log of records, which are only ever appended:
-the limit, the tables that the rows are in, a charge for each release, and which sum a charge has paid for. A release is
-charged in the transaction that checks the limit, before anything computed on the rows leaves, so that a process that is
-killed has paid, and two processes never pass the limit together. A run that continues from a journal is charged once,
-and so it may release one sum: copies of a journal draw different noise, and the first that finishes has been paid for.
+A budget file is one SQLite file that only its owner can read, with a log of records that are only ever appended. A
+release is charged in the transaction that checks the limit, before anything computed on the rows leaves: a process that
+is killed has paid, and two processes never pass the limit together. A run that continues from a journal is charged
+once, and so it may release one sum: copies of a journal draw different noise, and the first that finishes is paid for.
 
 Each record has a tag, an HMAC of the record and of the tag before it under a key in the file, and the file stores the
-last one. A record that is damaged, changed, moved or removed is therefore noticed. Whoever has the file also has the
-key and can write another log, and nothing notices that an old copy was restored: the file reminds its owner, and binds
-nobody else.
+last one: a record that is damaged, changed, moved or removed is noticed. Whoever has the file also has the key and can
+write another log, and nothing notices that an old copy was restored: the file reminds its owner, and binds nobody else.
 """
 
 from __future__ import annotations
@@ -21,28 +19,32 @@ import os
 import shlex
 import sqlite3
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
+from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.storage.database import Database
+from psephos.protocol.storage.store import STORE_APPLICATION, record_digest
 
-__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "PrivacyLimit"]
+__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "Ledger", "PrivacyLimit"]
 
 DELTA = 1e-5
 """Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
 least the sum of the deltas."""
 
 _APPLICATION = 0x50534547
-_FORMAT = 1
+_FORMAT = 2
+_WITHOUT_SUMS = 1
+"""The previous format, whose records say neither what is in an exact sum nor that another file is charged instead."""
 _STATEMENTS = (
     "CREATE TABLE records (number INTEGER PRIMARY KEY, content BLOB NOT NULL, tag BLOB NOT NULL)",
     "CREATE TABLE about (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, last BLOB NOT NULL)",
@@ -60,6 +62,8 @@ class Charge:
         unit: what it protects.
         event: its cost; None where it is not differentially private.
         reason: why it is not; "" where it is.
+        parts: digests of what the curator of a study is given an exact sum of, which no other sum may contain.
+        excluded: digests that no earlier charge may have among its parts; they are not recorded.
     """
 
     claim: bytes
@@ -67,6 +71,8 @@ class Charge:
     unit: PrivacyUnit
     event: PrivacyEvent | None
     reason: str = ""
+    parts: frozenset[bytes] = frozenset()
+    excluded: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class PrivacyLimit:
         epsilon: for a total at `delta`.
         delta: at which totals are computed; None for the sum of the epsilons where all of them are pure, and `DELTA`
             where not.
+        exact_sums: whether the curators of studies may be given exact sums, of which the epsilon is that of what they
+            publish.
 
     Raises:
         InvalidParameter: a number is out of range.
@@ -84,6 +92,7 @@ class PrivacyLimit:
 
     epsilon: float
     delta: float | None = None
+    exact_sums: bool = False
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -93,12 +102,22 @@ class PrivacyLimit:
     @classmethod
     def parse(cls, text: str) -> PrivacyLimit:
         """Read EPSILON or EPSILON,DELTA; raises InvalidParameter for another text."""
+        epsilon, *delta = text.split(",", 1)
         try:
-            return cls(*map(float, text.split(",", 1)))
+            return cls(float(epsilon), float(delta[0]) if delta else None)
         except ValueError as error:
             if isinstance(error, InvalidParameter):
                 raise
             raise InvalidParameter(f"a limit is EPSILON or EPSILON,DELTA, such as 3 or 3,1e-6, not {text!r}") from None
+
+    def within(self, other: PrivacyLimit) -> bool:
+        """Return whether whatever this limit allows, the other one allows as well."""
+        at_most = other.delta is not None and (self.delta or DELTA) <= other.delta
+        return (
+            self.epsilon <= other.epsilon
+            and (at_most or self.delta == other.delta)
+            and (other.exact_sums or not self.exact_sums)
+        )
 
     def __str__(self) -> str:
         return f"epsilon {self.epsilon:g}" + ("" if self.delta is None else f", delta {self.delta:g}")
@@ -131,6 +150,7 @@ class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
         time: of the charge, UTC, in ISO 8601.
         claim, name, unit, reason: of the `Charge`; the claim in hexadecimal.
         epsilon, delta, multiplier, distance: of its event; epsilon is None where there is none.
+        parts: of the `Charge`, one after the other.
     """
 
     time: str
@@ -142,6 +162,16 @@ class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
     delta: float = 0.0
     multiplier: float | None = None
     distance: float = 0.0
+    parts: bytes = b""
+
+    @classmethod
+    def of(cls, charge: Charge, time: str) -> ChargeRecord:
+        """Return the record of a charge."""
+        event, parts = charge.event, b"".join(sorted(charge.parts))
+        about = (time, charge.claim.hex(), charge.name, charge.unit, charge.reason)
+        if event is None:
+            return cls(*about, None, parts=parts)
+        return cls(*about, event.epsilon, event.delta, event.multiplier, event.distance, parts)
 
     @property
     def event(self) -> PrivacyEvent | None:
@@ -150,10 +180,15 @@ class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
             return None
         return PrivacyEvent(self.name, self.epsilon, self.delta, self.multiplier, self.distance, self.unit.kind)
 
+    def contains(self, digests: frozenset[bytes]) -> bool:
+        """Return whether one of the digests is among the parts."""
+        return not digests.isdisjoint(self.parts[place : place + 32] for place in range(0, len(self.parts), 32))
+
 
 class _LimitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="limit"):
     epsilon: float
     delta: float | None
+    exact_sums: bool = False
 
 
 class _RowsRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="rows"):
@@ -165,18 +200,34 @@ class _ReleaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     digest: str
 
 
-_Record = ChargeRecord | _LimitRecord | _RowsRecord | _ReleaseRecord
+class _SuccessorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="successor"):
+    path: str
+
+
+_Record = ChargeRecord | _LimitRecord | _RowsRecord | _ReleaseRecord | _SuccessorRecord
+_Kind = TypeVar("_Kind", bound=_Record)
+
+Ledger = Callable[[Mapping[str, Mapping[bytes, bytes]]], tuple[PrivacyLimit | None, Sequence[Charge]]]
+"""Reads what an identity had spent from the values of its store (by space and name), as versions before 0.3 kept it."""
 
 
 class BudgetFile(Database):
     """A budget file. A context manager that closes it; several processes may use the file at once."""
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        timeout: float = 60.0,
+        ledger: Ledger | None = None,
+    ) -> None:
         """
         Args:
             path: the file, in an existing folder.
             create: create the file if it does not exist.
             timeout: seconds to wait for another process.
+            ledger: reads a store that is in the place of the file, and that becomes a budget file then.
 
         Raises:
             BudgetFileError: the file is missing, of another program or a newer version, damaged, readable by others,
@@ -188,24 +239,23 @@ class BudgetFile(Database):
         try:
             self._run("PRAGMA synchronous = FULL")
             with self._transaction():
-                self._open()
+                self._open(ledger)
         except BaseException:
             self._connection.close()
             raise
 
-    def _open(self) -> None:
+    def _open(self, ledger: Ledger | None) -> None:
         """Create the tables of a new file, or check everything in an existing one."""
         header = self._header()
         if header.is_new:
-            for statement in _STATEMENTS:
-                self._run(statement)
-            self._run("INSERT INTO about VALUES (1, ?, ?)", os.urandom(_KEY_BYTES), b"")
-            self._run(f"PRAGMA application_id = {_APPLICATION}")
-            self._run(f"PRAGMA user_version = {_FORMAT}")
+            self._create()
+            return
+        if header.application == STORE_APPLICATION and ledger is not None:
+            self._convert(ledger)
             return
         if header.application != _APPLICATION:
             raise BudgetFileError(f"{self._path} is a database of another program; name another file")
-        if header.format != _FORMAT:
+        if header.format not in (_FORMAT, _WITHOUT_SUMS):
             raise BudgetFileError(
                 f"{self._path} is a budget file of format {header.format}; this version of Psephos reads {_FORMAT}. "
                 "Nothing was changed in it: use it with the version that wrote it"
@@ -214,6 +264,38 @@ class BudgetFile(Database):
         if schema != set(_STATEMENTS) or self._run("PRAGMA integrity_check(1)") != [("ok",)]:
             raise self._damaged()
         self._records()
+        if header.format != _FORMAT:
+            self._run(f"PRAGMA user_version = {_FORMAT}")
+
+    def _create(self) -> None:
+        for statement in _STATEMENTS:
+            self._run(statement)
+        self._run("INSERT INTO about VALUES (1, ?, ?)", os.urandom(_KEY_BYTES), b"")
+        self._run(f"PRAGMA application_id = {_APPLICATION}")
+        self._run(f"PRAGMA user_version = {_FORMAT}")
+
+    def _convert(self, ledger: Ledger) -> None:
+        """Replace the tables of an identity's store, in the transaction that reads them.
+
+        An earlier version that has the file open cannot charge it afterwards, because its table is gone.
+        """
+        values: dict[str, dict[bytes, bytes]] = {}
+        for space, name, content, digest in self._run("SELECT * FROM records"):
+            if digest != record_digest(space, name, content):
+                raise self._damaged()
+            values.setdefault(space, {})[name] = content
+        limit, charges = ledger(values)
+        self._run("DROP TABLE records")
+        self._run("DROP TABLE IF EXISTS secret")
+        self._create()
+        if limit is not None:
+            self.set_limit(limit)
+        for charge in charges:
+            self._append(ChargeRecord.of(charge, _now()))
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process writes, and after which all is written, or nothing on an error."""
+        return self._transaction()
 
     # -- the limit and the rows
 
@@ -226,7 +308,7 @@ class BudgetFile(Database):
     def set_limit(self, limit: PrivacyLimit) -> None:
         """Set a limit for what is charged from now on; it may be above or below the last one."""
         with self._transaction():
-            self._append(_LimitRecord(limit.epsilon, limit.delta))
+            self._append(_LimitRecord(limit.epsilon, limit.delta, limit.exact_sums))
 
     def make_limit(self, limit: PrivacyLimit) -> None:
         """Set the limit of a file without charges, as its first user does; a second time changes nothing.
@@ -239,22 +321,19 @@ class BudgetFile(Database):
             before = _limit_of(records)
             if before == limit:
                 return
-            if before is not None or _charges_of(records):
+            if before is not None or _of_kind(ChargeRecord, records):
                 has = "no limit" if before is None else f"the limit {before}"
                 raise InvalidParameter(
                     f"{self._path} has {has} already: leave --budget-limit out, or change the limit by "
-                    f"`psephos budget {shlex.quote(str(self._path))} --limit EPSILON[,DELTA]`"
+                    f"`{self._command} --limit EPSILON[,DELTA]`",
+                    option="--budget-limit",
                 )
-            self._append(_LimitRecord(limit.epsilon, limit.delta))
+            self.set_limit(limit)
 
     def accept(self, rows: bytes) -> None:
-        """Record that a table has rows of the same owner, so that releases from it are added up here as well.
-
-        Args:
-            rows: digest of the table. The file has it under its key.
-        """
+        """Record that a table (its digest) has rows of the same owner, whose releases are added up here as well."""
         with self._transaction():
-            if self.keyed(rows) not in _rows_of(self._records()):
+            if self.keyed(rows) not in self._rows(self._records()):
                 self._append(_RowsRecord(self.keyed(rows)))
 
     def keyed(self, digest: bytes) -> str:
@@ -272,30 +351,31 @@ class BudgetFile(Database):
         claims = {charge.claim for charge in self.charges()}
         return all(charge.claim.hex() in claims for charge in charges)
 
-    def check(self, rows: bytes | None, charges: Sequence[Charge]) -> None:
+    def check(self, rows: bytes | None, charges: Sequence[Charge], *, again: bool = False) -> None:
         """Raise what `charge` would raise, and charge nothing."""
         with self._transaction():
-            self._due(rows, charges)
+            self._due(rows, charges, again)
 
-    def charge(self, rows: bytes | None, charges: Sequence[Charge]) -> None:
+    def charge(self, rows: bytes | None, charges: Sequence[Charge], *, again: bool = False) -> None:
         """Charge releases, all or none, before anything of them leaves. What has been charged is not charged again.
 
         Args:
             rows: digest of the table that they are computed from; None where the owner's word must do.
             charges: the releases.
+            again: whether the owner accepts that its part is in two exact sums.
 
         Raises:
             BudgetExceededError: the releases would pass the limit.
+            AlreadyCastError: a part of an exact sum is in an earlier one, whose claim is the error's `before`. With the
+                other parties unchanged, the difference of the two sums would be that part, or nearly.
             BudgetFileError: the file adds up releases from other rows, is damaged, or cannot be written.
         """
-        now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._transaction():
-            records = self._records()
-            due = self._due(rows, charges)
-            if due and rows is not None and not _rows_of(records):
+            due = self._due(rows, charges, again)
+            if due and rows is not None and not self._rows(self._records()):
                 self._append(_RowsRecord(self.keyed(rows)))
             for charge in due:
-                self._append(_stored(charge, now))
+                self._append(ChargeRecord.of(charge, _now()))
 
     def release_once(self, claim: bytes, result: bytes) -> None:
         """Record the result that a charge has paid for, before it leaves; the same result a second time is nothing new.
@@ -310,8 +390,8 @@ class BudgetFile(Database):
         """
         digest = self._hmac(b"result", result)
         with self._transaction():
-            records = (record for record in self._records() if isinstance(record, _ReleaseRecord))
-            before = next((record.digest for record in records if record.claim == claim.hex()), None)
+            releases = _of_kind(_ReleaseRecord, self._records())
+            before = next((record.digest for record in releases if record.claim == claim.hex()), None)
             if before is None:
                 self._append(_ReleaseRecord(claim.hex(), digest))
             elif not hmac.compare_digest(before, digest):
@@ -323,51 +403,117 @@ class BudgetFile(Database):
     def charges(self) -> list[ChargeRecord]:
         """Return all charged releases, in order."""
         with self._transaction():
-            return _charges_of(self._records())
+            return _of_kind(ChargeRecord, self._records())
 
     def totals(self, first: PrivacyUnit | None = None) -> list[BudgetTotal]:
         """Return the total of each unit that a release protects, and of `first`, which comes first."""
         with self._transaction():
             records = self._records()
-        charges, limit = _charges_of(records), _limit_of(records)
+        charges, limit = _of_kind(ChargeRecord, records), _limit_of(records)
         units = dict.fromkeys([*([] if first is None else [first]), *(charge.unit for charge in charges)])
         return [_total(unit, charges, limit) for unit in units]
 
-    def _due(self, rows: bytes | None, charges: Sequence[Charge]) -> list[Charge]:
+    def spent(self, besides: Sequence[Charge] = ()) -> tuple[float, float]:
+        """Return (epsilon, delta) of all private releases of any unit, and of `besides`, charged or not."""
+        with self._transaction():
+            records = self._records()
+        events = {record.claim: record.event for record in _of_kind(ChargeRecord, records)}
+        events |= {charge.claim.hex(): charge.event for charge in besides}
+        return _together([event for event in events.values() if event is not None], _limit_of(records))
+
+    def _due(self, rows: bytes | None, charges: Sequence[Charge], again: bool) -> list[Charge]:
         """Return the charges whose claims are new, if they are about these rows and do not pass the limit."""
         records = self._records()
-        charged = _charges_of(records)
+        charged = _of_kind(ChargeRecord, records)
         claims = {charge.claim for charge in charged}
         due = [charge for charge in charges if charge.claim.hex() not in claims]
-        known = _rows_of(records)
-        if due and rows is not None and known and self.keyed(rows) not in known:
+        if not due:
+            return []
+        known = self._rows(records)
+        if rows is not None and known and self.keyed(rows) not in known:
             raise BudgetFileError(
                 f"{self._path} adds up the releases from another table. Name a budget file for these rows; or, if the "
-                "table is a new copy or more rows of the same owner, add it with "
-                f"`psephos budget {shlex.quote(str(self._path))} --data TABLE`"
+                f"table is a new copy or more rows of the same owner, add it with `{self._command} --data TABLE`"
             )
-        limit = _limit_of(records)
-        if due and limit is not None:
+        for charge in () if again else due:
+            if before := next((one for one in charged if one.contains(charge.parts | charge.excluded)), None):
+                raise AlreadyCastError(
+                    f"{charge.name}: the exact sum of {before.name!r} has a part of this one: the difference of the "
+                    "two sums can show what was sent, also where the public file was changed in between. "
+                    "`psephos join --again` accepts this",
+                    before=bytes.fromhex(before.claim),
+                )
+        if (limit := _limit_of(records)) is not None:
             self._check_limit(limit, charged, due)
         return due
 
     def _check_limit(self, limit: PrivacyLimit, charged: Sequence[ChargeRecord], due: Sequence[Charge]) -> None:
         """Raise BudgetExceededError if all releases together, of whatever unit, pass the limit."""
-        path = self._path
-        if unbounded := [charge for charge in due if charge.event is None]:
+        counted = [charge for charge in charged if not (limit.exact_sums and charge.parts)]
+        new = [charge for charge in due if not (limit.exact_sums and charge.parts)]
+        if unbounded := [charge for charge in new if charge.event is None]:
             raise BudgetExceededError(
-                f"{unbounded[0].name}: {unbounded[0].reason}; no epsilon covers it, and {path} has the limit {limit}. "
-                "Nothing was charged. Choose a release whose noise the parties add, such as --method own-data or "
-                "--reveal statistic"
+                f"{unbounded[0].name}: {unbounded[0].reason}; no epsilon covers it, and {self._path} has the limit "
+                f"{limit}. Nothing was charged. Choose a release whose noise the parties add, such as --method "
+                "own-data or --reveal statistic",
+                limit=limit.epsilon,
             )
-        before, _ = _together([charge.event for charge in charged], limit)
-        after, delta = _together([*(charge.event for charge in charged), *(charge.event for charge in due)], limit)
+        before, _ = _together([charge.event for charge in counted], limit)
+        together = [*(charge.event for charge in counted), *(charge.event for charge in new)]
+        after, delta = _together(together, limit)
         if after > limit.epsilon * (1 + 1e-12):
             raise BudgetExceededError(
-                f"{path} has the limit {limit}: {before:.6g} is spent, and this would bring it to {after:.6g} at "
+                f"{self._path} has the limit {limit}: {before:.6g} is spent, and this would bring it to {after:.6g} at "
                 f"delta {delta:.3g}. Nothing was charged. Lower --epsilon (or --delta), or change the limit by "
-                f"`psephos budget {shlex.quote(str(path))} --limit EPSILON[,DELTA]`"
+                f"`{self._command} --limit EPSILON[,DELTA]`",
+                limit=limit.epsilon,
             )
+
+    # -- what other files have
+
+    @property
+    def successor(self) -> Path | None:
+        """The file that is charged in the place of this one; None for this one."""
+        with self._transaction():
+            successors = _of_kind(_SuccessorRecord, self._records())
+        return Path(successors[-1].path) if successors else None
+
+    def charge_instead(self, path: Path) -> None:
+        """Record that another file is charged from now on. Only this is recorded in the file afterwards."""
+        with self._transaction():
+            self._append(_SuccessorRecord(str(path)))
+
+    def include(self, other: BudgetFile, keeps: Callable[[str], bool]) -> None:
+        """Import all charges of another file, and its limit where this one has none. What this one has is not imported.
+
+        Args:
+            other: the other file.
+            keeps: whether the releases of a claim (in hexadecimal) have no results of their own, so that one charge is
+                enough. Others are imported under a new claim: a run that continues with this file is charged anew.
+
+        Raises:
+            InvalidParameter: this file has a limit that allows more than that of the other one.
+        """
+        with other._transaction():
+            records = other._records()
+        with self._transaction():
+            mine, limit = _limit_of(self._records()), _limit_of(records)
+            if mine is None and limit is not None:
+                self.set_limit(limit)
+            elif mine is not None and limit is not None and not mine.within(limit):
+                raise InvalidParameter(
+                    f"{self._path} has the limit {mine}, which allows more than the limit {limit} of what it would "
+                    f"add up as well: lower it by `{self._command} --limit EPSILON[,DELTA]`",
+                    option="--budget",
+                    limit=limit.epsilon,
+                )
+            known = {charge.claim for charge in _of_kind(ChargeRecord, self._records())}
+            for charge in _of_kind(ChargeRecord, records):
+                claim = charge.claim
+                if not keeps(claim):
+                    claim = hashlib.sha256(b"imported" + bytes.fromhex(claim)).hexdigest()
+                if claim not in known:
+                    self._append(msgspec.structs.replace(charge, claim=claim))
 
     # -- the log
 
@@ -396,11 +542,20 @@ class BudgetFile(Database):
         return records
 
     def _append(self, record: _Record) -> None:
+        if not isinstance(record, _SuccessorRecord) and (successor := self.successor) is not None:
+            raise BudgetFileError(f"{self._path} is not charged any more; name {successor}, which has all its charges")
         ((key, last),) = self._run("SELECT key, last FROM about")
         content = msgspec.json.encode(record)
         tag = _tag(key, last, content)
         self._run("INSERT INTO records (content, tag) VALUES (?, ?)", content, tag)
         self._run("UPDATE about SET last = ?", tag)
+
+    def _rows(self, records: Sequence[_Record]) -> set[str]:
+        return {record.digest for record in _of_kind(_RowsRecord, records)}
+
+    @property
+    def _command(self) -> str:
+        return f"psephos budget {shlex.quote(str(self._path))}"
 
     def _damaged(self) -> BudgetFileError:
         return BudgetFileError(
@@ -446,28 +601,21 @@ def _check_private(path: Path, create: bool) -> None:
         raise BudgetFileError(f"others can read {path}, which is about private rows: run 'chmod 600 {path}'")
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _tag(key: bytes, before: bytes, content: bytes) -> bytes:
     return hmac.new(key, b"record" + len(before).to_bytes(2, "big") + before + content, hashlib.sha256).digest()
 
 
-def _stored(charge: Charge, time: str) -> ChargeRecord:
-    event, named = charge.event, (time, charge.claim.hex(), charge.name, charge.unit, charge.reason)
-    if event is None:
-        return ChargeRecord(*named, None)
-    return ChargeRecord(*named, event.epsilon, event.delta, event.multiplier, event.distance)
-
-
-def _charges_of(records: Sequence[_Record]) -> list[ChargeRecord]:
-    return [record for record in records if isinstance(record, ChargeRecord)]
-
-
-def _rows_of(records: Sequence[_Record]) -> set[str]:
-    return {record.digest for record in records if isinstance(record, _RowsRecord)}
+def _of_kind(kind: type[_Kind], records: Sequence[_Record]) -> list[_Kind]:
+    return [record for record in records if isinstance(record, kind)]
 
 
 def _limit_of(records: Sequence[_Record]) -> PrivacyLimit | None:
-    limits = [record for record in records if isinstance(record, _LimitRecord)]
-    return PrivacyLimit(limits[-1].epsilon, limits[-1].delta) if limits else None
+    limits = _of_kind(_LimitRecord, records)
+    return PrivacyLimit(limits[-1].epsilon, limits[-1].delta, limits[-1].exact_sums) if limits else None
 
 
 def _together(events: Sequence[PrivacyEvent | None], limit: PrivacyLimit | None) -> tuple[float, float]:
@@ -489,9 +637,7 @@ def _total(unit: PrivacyUnit, charges: Sequence[ChargeRecord], limit: PrivacyLim
     events = [charge.event for charge in covering]
     private = [event for event in events if event is not None]
     epsilon, delta = _together(private, limit)
-    everything, delta_of_everything = _together(
-        [charge.event for charge in charges if charge.epsilon is not None], limit
-    )
+    everything, delta_of_everything = _together([event for charge in charges if (event := charge.event)], limit)
     if delta == delta_of_everything:  # an upper bound as well; that of one event is not tight
         epsilon = min(epsilon, everything)
     others = len(charges) - len(covering)

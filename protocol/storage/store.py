@@ -37,9 +37,9 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from psephos.protocol.errors import AlreadyDoneError, JournalError, StoreInUseError
 from psephos.protocol.storage.database import Database
 
-__all__ = ["ERASED_SPACES", "OnceLedger", "Store"]
+__all__ = ["ERASED_SPACES", "STORE_APPLICATION", "OnceLedger", "Store", "record_digest"]
 
-_APPLICATION = 0x50534550
+STORE_APPLICATION = 0x50534550
 _FORMAT = 3
 _PLAIN = 2
 """The previous format, without encryption."""
@@ -128,11 +128,11 @@ class Store(Database):
             self._run(_SCHEMA)
             self._run(_KEY_SCHEMA)
             self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
-            self._run(f"PRAGMA application_id = {_APPLICATION}")
+            self._run(f"PRAGMA application_id = {STORE_APPLICATION}")
             self._run(f"PRAGMA user_version = {_FORMAT}")
             self.put(*_IDENTITY, json.dumps(identity).encode())
             return
-        if header.application != _APPLICATION:
+        if header.application != STORE_APPLICATION:
             raise JournalError(f"{self._path} is a database of another program; name another file")
         if header.format not in (_FORMAT, _TO_REWRITE, _PLAIN):
             raise JournalError(f"{self._path} has format {header.format}; this version of Psephos reads {_FORMAT}")
@@ -245,7 +245,7 @@ class Store(Database):
         return "(SELECT key FROM secret)" if self._encrypts else "NULL"
 
     def _write(self, space: str, name: bytes, content: bytes) -> None:
-        digest = _digest(space, name, content)
+        digest = record_digest(space, name, content)
         self._run("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", space, name, content, digest)
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ class Store(Database):
     def _checked(self, space: str, name: bytes, content: bytes, digest: bytes, key: bytes) -> tuple[bytes, bytes]:
         """Return the name and the decrypted value of a row, after checking its digest."""
         try:
-            if digest == _digest(space, name, content):
+            if digest == record_digest(space, name, content):
                 if not self._encrypts or space not in ERASED_SPACES:
                     return name, content
                 nonce, ciphertext = content[:_NONCE_BYTES], content[_NONCE_BYTES:]
@@ -344,7 +344,8 @@ def _place(space: str, name: bytes) -> bytes:
     return b"%d %d %s%s" % (len(encoded), len(name), encoded, name)
 
 
-def _digest(space: str, name: bytes, content: bytes) -> bytes:
+def record_digest(space: str, name: bytes, content: bytes) -> bytes:
+    """Return the digest that a store has of a value, as it is stored."""
     return hashlib.sha256(_place(space, name) + content).digest()
 
 

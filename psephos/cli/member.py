@@ -79,7 +79,6 @@ def register_join(app: typer.Typer) -> None:
         """Sign a study and announce it on its board. The settings are saved for the other commands."""
         from psephos.protocol.study.study import Study
         from psephos.study import member
-        from psephos.study.budget import join_budget
         from psephos.study.identity import Identity
         from psephos.study.party_input import absolute_voter
         from psephos.study.runner import MemberRunner
@@ -97,9 +96,13 @@ def register_join(app: typer.Typer) -> None:
             "budget": _absolute(budget),
             "again": again,
         }
-        if budget is not None or budget_limit is not None:
-            join_budget(agreement, signer.card.key, _absolute(budget), _absolute(data), budget_limit)
-        confirm(agreement, signer, yes, samples.row_digests, again=again)
+        if budget is None and budget_limit is not None:
+            raise InvalidParameter("--budget-limit is of a budget file: name it with --budget", option="--budget-limit")
+        if budget is not None:
+            if not any(role.startswith("party") for role in agreement.roles_of(signer.card.key)):
+                raise InvalidParameter("--budget is for a party, which has rows: leave it out", option="--budget")
+            signer.use_budget(budget, budget_limit)
+        confirm(agreement, signer, yes, samples.row_digests, str(data or ""), again=again)
         membership = member.sign(agreement, signer)
         membership.keep(**settings)
         with MemberRunner(membership, membership.names, say=note) as runner:

@@ -36,20 +36,22 @@ def existing(board: str) -> str:
     return board
 
 
-def confirm(study: Study, identity: Identity, yes: bool, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
+def confirm(
+    study: Study, identity: Identity, yes: bool, rows: Sequence[bytes] = (), data: str = "", *, again: bool = False
+) -> None:
     """Show what would be signed, and ask for consent; exit with status 1 if the answer is no.
 
     Args:
         study: the study to sign.
         identity: the identity that signs.
         yes: whether to sign without asking.
-        rows, again: as `Identity.charge`.
+        rows, data, again: as `Identity.charge`.
     """
     from psephos.study.consent import describe_study
 
     text = describe_study(study, identity)
     if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
-        identity.check(study, rows, again=again)
+        identity.check(study, rows, data, again=again)
     note(text)
     if not yes and not typer.confirm("Sign this study, and thereby all messages of your roles in it?", err=True):
         note("nothing was signed")
@@ -104,17 +106,15 @@ def _identities(group: typer.Typer) -> None:
         directory: Annotated[Path, typer.Argument(help="The directory of an identity.")],
         limit: Annotated[float | None, typer.Option(help="Set the most epsilon that all studies may cost.")] = None,
     ) -> None:
-        """Show what the studies of an identity have cost, and the limit."""
+        """Show what all that is charged with the studies of an identity has cost, and the limit."""
         from psephos.study.identity import Identity
 
         owner = Identity.read(directory)
         if limit is not None:
             owner.set_limit(limit)
-        bound = owner.limit()
-        emit(
-            f"{owner.card.name}: epsilon {owner.spent():.6g} of {'no limit' if bound is None else f'{bound:g}'}, "
-            "at a delta of 1e-5\n"
-        )
+        bound, (epsilon, delta) = owner.limit(), owner.spent()
+        most = "no limit" if bound is None else f"{bound.epsilon:g}"
+        emit(f"{owner.card.name}: epsilon {epsilon:.6g} of {most}, at a delta of {delta:.3g}\n")
 
 
 def _studies(group: typer.Typer) -> None:

@@ -1,19 +1,24 @@
-"""What a study is charged in the budget file of a member's rows (`psephos join --budget FILE`)."""
+"""What a study is charged in a budget file, and what identities had spent before they had budget files."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 
-from psephos.budget import open_budget, table_digest
-from psephos.protocol.errors import BudgetFileError, InvalidParameter
+from psephos.protocol.errors import BudgetFileError
+from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import VerificationKey
-from psephos.protocol.storage.budget import BudgetFile, Charge
+from psephos.protocol.storage.budget import Charge, PrivacyLimit
 from psephos.protocol.study.study import Study
-from psephos.results.budget import budget_text, summarise
-from psephos.specs.registry import SPECS, protected_by
-from psephos.study.identity import Identity, event_of_study
+from psephos.specs.registry import SPECS, multiplier_of, protected_by
 
-__all__ = ["charge_budget", "check_budget", "join_budget", "total_text"]
+__all__ = ["LEDGER_DELTA", "charges_of", "read_ledger"]
+
+LEDGER_DELTA = 1e-5
+"""The delta at which a limit of an identity holds."""
 
 _OPENED = {
     "tally": "the curator is given the exact counts of votes (alpha)",
@@ -22,78 +27,73 @@ _OPENED = {
 """What no epsilon covers in the protocols whose curator adds the noise."""
 
 
-def _charges(study: Study, key: VerificationKey) -> list[Charge]:
-    """Return what a study costs the party with this key. It is charged once, however often the party's role is made.
+def charges_of(study: Study, key: VerificationKey, rows: Sequence[bytes] = ()) -> list[Charge]:
+    """Return what a study costs the party with this key.
 
-    Rows that two parties of a study have are in two vectors of its sum, and charged twice.
+    Args:
+        study: the study. key: of the party.
+        rows: what a tally votes on (`PublicSamples.row_digests`).
     """
-    claim = study.digest + key.raw
-    unit = protected_by(study)
-    charges = [Charge(claim, f"study {study.title}", unit, event_of_study(study))]
+    claim, name, unit = study.digest + key.raw, f"study {study.title}", protected_by(study)
+    charges = [Charge(claim, name, unit, _event(study.title, study.epsilon, study.delta, multiplier_of(study)))]
     if not SPECS[study.protocol].joint:
-        charges.append(Charge(claim + b"opened", f"study {study.title}", unit, None, _OPENED[study.protocol]))
+        counted, unknown = study.protocol == "tally", _unknown_rows(key)
+        parts = frozenset(_part(key, row) for row in (rows if counted else [_average(study.method.encode())]))
+        reason, excluded = _OPENED[study.protocol], frozenset([unknown] if counted else [])
+        charges.append(Charge(claim + b"opened", name, unit, None, reason, parts or frozenset([unknown]), excluded))
     return charges
 
 
-def _rows(data: str | None) -> bytes | None:
-    """Return the digest of a party's rows; None for a classifier of its own, whose rows are not known."""
-    return table_digest(Path(data)) if data else None
-
-
-def join_budget(
-    study: Study, key: VerificationKey, budget: str | None, data: str | None, limit: str | None = None
-) -> None:
-    """Open or create the budget file of a member that is about to sign, and check that the study fits.
+def read_ledger(
+    key: VerificationKey, values: Mapping[str, Mapping[bytes, bytes]]
+) -> tuple[PrivacyLimit | None, list[Charge]]:
+    """Return the limit of an identity and what its studies cost, from the store in which versions before 0.3 had both.
 
     Args:
-        study: the study. key: of the member.
-        budget: the budget file. data: the file of the member's rows, if it has one.
-        limit: of a new file, as `--budget-limit` has it.
+        key: of the identity.
+        values: what is in the store, by space and name.
 
     Raises:
-        InvalidParameter: the member is no party, there is no file, or the limit is none or not that of the file.
-        BudgetExceededError, BudgetFileError: as `check_budget`.
+        BudgetFileError: it is the store of something else.
     """
-    if budget is None:
-        raise InvalidParameter("--budget-limit is the limit of a budget file: name it with --budget FILE")
-    if not any(role.startswith("party") for role in study.roles_of(key)):
-        raise InvalidParameter("--budget is for a party, which has rows: leave it out")
-    with open_budget(budget, limit):
-        pass
-    check_budget(study, key, budget, data)
-
-
-def check_budget(study: Study, key: VerificationKey, budget: str, data: str | None) -> None:
-    """Raise BudgetExceededError or BudgetFileError if the study cannot be charged; charge nothing."""
-    charges = _charges(study, key)
-    with BudgetFile(budget, create=False) as file:
-        if not file.is_charged(charges):
-            file.check(_rows(data), charges)
-
-
-def total_text(study: Study, identity: Identity, budget: str) -> str:
-    """Describe what all releases from a member's rows have cost, as far as it knows, for its card.
-
-    Args:
-        study: the study. identity: of the member.
-        budget: the budget file of its rows, if it has one.
-    """
-    if not any(role.startswith("party") for role in study.roles_of(identity.card.key)):
-        return "this release alone; the card of each party has the total of its rows"
-    spent = f"epsilon {identity.spent():.6g}, delta 1e-05, whatever each of them protects"
-    studies = f"all studies of {identity.card.name} by their epsilons: {spent}"
-    if not budget:
-        return f"{studies}; other releases from the same rows add to it"
     try:
-        with BudgetFile(budget, create=False) as file:
-            return f"{budget_text(summarise(file, protected_by(study)))}; {studies}"
-    except BudgetFileError:  # the release is valid without it
-        return f"not known, because the budget file cannot be used; {studies}"
+        if json.loads(values["store"][b"identity"]) != {"budget of": key.raw.hex()}:
+            raise BudgetFileError("the budget of another identity is in the place of this one's")
+        limit = values.get("budget", {}).get(b"epsilon")
+        charges = [
+            Charge(study + key.raw, f"study {cost[0]}", PrivacyUnit(), _event(*cost))
+            for study, cost in ((name, json.loads(content)) for name, content in values.get("spent", {}).items())
+        ]
+        sums = {name: _parts(key, content) for name, content in values.get("exact", {}).items()}
+        # Version 0.2 had the digest of the samples, behind the method of an average: which rows they were is not known.
+        for claim, study in values.get("voted", {}).items():
+            part = _part(key, _average(claim[:-32])) if len(claim) > 32 else _unknown_rows(key)
+            sums[study] = sums.get(study, frozenset()) | {part}
+        reason = "the curator was given an exact sum"
+        for study, parts in sums.items():
+            name = next((one.name for one in charges if one.claim[:32] == study), "an earlier study")
+            charges.append(Charge(study + key.raw + b"opened", name, PrivacyUnit(), None, reason, parts))
+        return None if limit is None else PrivacyLimit(float(json.loads(limit)), LEDGER_DELTA, exact_sums=True), charges
+    except (KeyError, TypeError, ValueError):
+        raise BudgetFileError("the budget of this identity is damaged, or of a version before 0.2") from None
 
 
-def charge_budget(study: Study, key: VerificationKey, budget: str, data: str | None) -> None:
-    """Charge a study, before its party sends anything that costs. Raises as `check_budget`."""
-    charges = _charges(study, key)
-    with BudgetFile(budget, create=False) as file:
-        if not file.is_charged(charges):
-            file.charge(_rows(data), charges)
+def _event(title: str, epsilon: float, delta: float, multiplier: float | None = None) -> PrivacyEvent:
+    return PrivacyEvent(title, epsilon, stated_delta(delta), multiplier, SAMPLER_DISTANCE)
+
+
+def _average(method: bytes) -> bytes:
+    return hashlib.sha256(b"psephos average\0" + method).digest()
+
+
+def _parts(key: VerificationKey, digests: bytes) -> frozenset[bytes]:
+    return frozenset(_part(key, digests[place : place + 32]) for place in range(0, len(digests), 32))
+
+
+def _part(key: VerificationKey, digest: bytes) -> bytes:
+    """Return the digest of what this party gives: another party with the same rows may give the same."""
+    return hashlib.sha256(b"psephos part\0" + key.raw + digest).digest()
+
+
+def _unknown_rows(key: VerificationKey) -> bytes:
+    return _part(key, b"rows that version 0.2 did not record")

@@ -211,11 +211,11 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
     roles = study.roles_of(identity.key.verification_key)
     paragraphs = [f"You, {identity.card.name}, would be {' and '.join(roles)}."]
     if any(role.startswith("party") for role in roles):
-        limit, before, after = identity.limit(), identity.spent(), identity.spent(study)
-        budget = "no budget is set" if limit is None else f"the budget is {limit:g}"
+        limit, (before, _), (after, delta) = identity.limit(), identity.spent(), identity.spent(study)
+        budget = "no budget is set" if limit is None else f"the budget is {limit.epsilon:g}"
         paragraphs.append(
-            f"Your studies have cost epsilon {before:.6g} so far; with this one {after:.6g}; {budget}. These are "
-            "added up at the budget's own delta, 1e-5, whatever each study protects."
+            f"Your studies, and what else is charged with them, have cost epsilon {before:.6g} so far; with this one "
+            f"{after:.6g}, at a delta of {delta:.3g}; {budget}."
         )
         if not SPECS[study.protocol].joint and (others := identity.exact_sums(study)):
             paragraphs.append(

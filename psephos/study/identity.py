@@ -2,42 +2,40 @@
 
 DIR/identity.key     the signing key, readable by its owner only
 DIR/card.toml        name and public key, signed with it: this is sent to whoever writes the study
-DIR/budget.sqlite    what the identity may spend on all its studies, and what it has spent
+DIR/budget.sqlite    its budget file, or which other one is charged with its studies
 DIR/STUDY/           one for each study that it has signed (`psephos.study.member`)
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import tomli_w
 from mnemonic import Mnemonic
 
-from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, PsephosError, StudyError
+from psephos.budget import open_budget, table_digest
+from psephos.protocol.errors import InvalidParameter, PsephosError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.names import plain
-from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_delta
-from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon
+from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit
 from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_key
-from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study, is_plain_text
-from psephos.specs.registry import multiplier_of
+from psephos.study.budget import LEDGER_DELTA, charges_of, read_ledger
 
-__all__ = ["Identity", "IdentityCard", "event_of_study", "fingerprint", "fingerprint_words"]
+__all__ = ["Identity", "IdentityCard", "fingerprint", "fingerprint_words"]
 
 FORMAT = 1
 MOST_BYTES = 10_000
 """Largest size of a card in bytes."""
-
-_DELTA = 1e-5
-"""The delta at which the cost of all studies of an identity together is stated."""
 
 
 def fingerprint(data: bytes) -> str:
@@ -171,108 +169,97 @@ class Identity:
 
     # -- the privacy budget
 
-    def _store(self) -> Store:
-        return Store(self.directory / "budget.sqlite", {"budget of": self.card.key.raw.hex()})
+    @contextmanager
+    def budget(self) -> Iterator[BudgetFile]:
+        """Open the budget file in which this identity's studies are charged; nobody changes meanwhile which one it is.
 
-    def limit(self) -> float | None:
-        """Return the epsilon that all studies together may cost, at a delta of 1e-5; None if there is no limit."""
-        with self._store() as store:
-            limit = store.get("budget", b"epsilon")
-        return None if limit is None else float(json.loads(limit))
+        A budget of an earlier version becomes a budget file, which that version refuses from then on.
+
+        Raises:
+            BudgetFileError: the file cannot be used.
+        """
+        with self._files() as (_, file):
+            yield file
+
+    @contextmanager
+    def _files(self) -> Iterator[tuple[BudgetFile, BudgetFile]]:
+        """Open the identity's own budget file, and the one that is charged, which may be the same."""
+        ledger = partial(read_ledger, self.card.key)
+        with BudgetFile(self.directory / "budget.sqlite", ledger=ledger) as own, own.transaction():
+            if (successor := own.successor) is None:
+                yield own, own
+            else:
+                with BudgetFile(successor, create=False) as file:
+                    yield own, file
+
+    def use_budget(self, path: Path, limit: str | None = None) -> None:
+        """Charge this identity's studies in another budget file from now on, which imports what was charged before.
+
+        Args:
+            path: the file of its rows; created if necessary.
+            limit: of a new file, as `--budget-limit` has it.
+
+        Raises:
+            InvalidParameter: the limit is none, or not that of the file, or that of the file allows more than the
+                identity's own.
+            BudgetFileError: a file cannot be used.
+        """
+        path = path.absolute()
+        with self._files() as (own, before):
+            if path.exists() and path.samefile(own.path):
+                raise InvalidParameter(f"{path} is the identity's own file: leave --budget out", option="--budget")
+            if path.exists() and path.samefile(before.path):
+                if limit is not None:
+                    before.make_limit(PrivacyLimit.parse(limit))
+                return
+            with open_budget(str(path), limit) as file:  # committed first: a crash in between charges both
+                file.include(before, lambda claim: claim[64:128] == self.card.key.raw.hex())
+            own.charge_instead(path)
+
+    def limit(self) -> PrivacyLimit | None:
+        """Return the limit of all that is charged with its studies; None if there is no limit."""
+        with self.budget() as file:
+            return file.limit
 
     def set_limit(self, epsilon: float) -> None:
-        """Set the limit of `limit`. Raises InvalidParameter for an epsilon out of range."""
+        """Set the limit, at a delta of 1e-5 where it had none. Raises InvalidParameter for an epsilon out of range."""
         check_epsilon(epsilon)
-        with self._store() as store:
-            store.put("budget", b"epsilon", json.dumps(epsilon).encode())
+        with self.budget() as file:
+            file.set_limit(replace(file.limit or PrivacyLimit(epsilon, LEDGER_DELTA, exact_sums=True), epsilon=epsilon))
 
-    def spent(self, besides: Study | None = None) -> float:
-        """Return the epsilon of all charged studies, and of `besides`, charged or not, at a delta of 1e-5."""
-        with self._store() as store:
-            return _spent(store, besides)
+    def spent(self, besides: Study | None = None) -> tuple[float, float]:
+        """Return (epsilon, delta) of all that is charged with its studies, and of `besides`, charged or not."""
+        with self.budget() as file:
+            return file.spent([] if besides is None else charges_of(besides, self.card.key))
 
     def exact_sums(self, study: Study) -> list[bytes]:
         """Return the digests of other studies in whose exact sum this identity's contribution is."""
-        with self._store() as store:
-            found = {*(name for name, _ in store.items("exact")), *(name for _, name in store.items("voted"))}
-        return sorted(found - {study.digest})
+        with self.budget() as file:
+            claims = [bytes.fromhex(charge.claim) for charge in file.charges() if charge.parts]
+        return sorted({claim[:32] for claim in claims if claim[32:64] == self.card.key.raw} - {study.digest})
 
-    def check(self, study: Study, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
+    def check(self, study: Study, rows: Sequence[bytes] = (), data: str = "", *, again: bool = False) -> None:
         """Raise what `charge` would raise, without charging the study."""
-        with self._store() as store:
-            self._check(store, study, rows, again)
+        self._charge(BudgetFile.check, study, rows, data, again)
 
-    def charge(self, study: Study, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
-        """Charge a study to the budget, before the first message that costs anything; a second time changes nothing.
+    def charge(self, study: Study, rows: Sequence[bytes] = (), data: str = "", *, again: bool = False) -> None:
+        """Charge a study, before the first message that costs anything; a second time changes nothing.
+
+        Rows that two parties of a study have are in two vectors of its sum, and charged twice.
 
         Args:
             study: the study.
             rows: what a tally votes on (`PublicSamples.row_digests`).
+            data: the file of its own rows, which a budget file of rows knows; "" for a classifier of its own.
             again: whether the identity accepts that its contribution may follow from two exact sums.
 
         Raises:
-            BudgetExceededError: the study exceeds the limit.
-            AlreadyCastError: this identity has voted on one of the rows, or given an average of this method, in another
-                study with an exact sum. With the other parties unchanged, the difference of the two sums would be its
-                contribution, or nearly.
+            BudgetExceededError, AlreadyCastError, BudgetFileError: as `BudgetFile.charge`.
         """
-        with self._store() as store, store.transaction():
-            self._check(store, study, rows, again)
-            if claims := _claims(study, rows):
-                store.put("exact", study.digest, b"".join(sorted(claims)))
-            store.put("spent", study.digest, json.dumps(_cost(study)).encode())
+        self._charge(BudgetFile.charge, study, rows, data, again)
 
-    def _check(self, store: Store, study: Study, rows: Sequence[bytes], again: bool) -> None:
-        charged = store.get("spent", study.digest) is not None
-        if not (again or charged) and (before := _contributed(store, study, rows)) is not None:
-            what = "voted on rows of this public file" if study.protocol == "tally" else f"given its {study.method}"
-            raise AlreadyCastError(
-                f"{self.card.name} has {what} in another study, {fingerprint(before)}, whose sum is exact too: the "
-                "difference of the two sums can show what it sent, also where the public file was changed in between. "
-                "`psephos join --again` accepts this"
-            )
-        limit, after = store.get("budget", b"epsilon"), _spent(store, study)
-        if limit is not None and after > float(json.loads(limit)) * (1 + 1e-12):
-            raise BudgetExceededError(
-                f"the study {study.title!r} would bring {self.card.name} to epsilon = {after:.6g} in all, and its "
-                f"budget is {float(json.loads(limit)):g}; `psephos study budget {shlex.quote(str(self.directory))}` "
-                "shows and sets it"
-            )
-
-
-def _claims(study: Study, rows: Sequence[bytes]) -> frozenset[bytes]:
-    """Return what may be contributed only once, because the curator sees the exact sum, as texts of 32 bytes."""
-    average = [hashlib.sha256(b"psephos average\0" + study.method.encode()).digest()]
-    return frozenset({"tally": rows, "average": average}.get(study.protocol, ()))
-
-
-def _contributed(store: Store, study: Study, rows: Sequence[bytes]) -> bytes | None:
-    """Return the digest of a study whose exact sum has what this study's would have; None if there is none."""
-    claims = _claims(study, rows)
-    for before, content in store.items("exact"):
-        if not claims.isdisjoint(content[place : place + 32] for place in range(0, len(content), 32)):
-            return before
-    # Version 0.2 stored the digest of the samples, behind the method of an average: which rows they were is not known.
-    method = {"tally": b"", "average": study.method.encode()}.get(study.protocol)
-    return next((before for claim, before in store.items("voted") if claim[:-32] == method), None)
-
-
-def _spent(store: Store, besides: Study | None) -> float:
-    charged = {name: json.loads(content) for name, content in store.items("spent")}
-    if besides is not None:
-        charged[besides.digest] = _cost(besides)
-    return compose([_event(*cost) for cost in charged.values()], _DELTA)
-
-
-def _cost(study: Study) -> list[str | float | None]:
-    """Return the arguments of `_event`, which the store has as JSON; earlier versions stored no multiplier."""
-    return [study.title, study.epsilon, study.delta, multiplier_of(study)]
-
-
-def _event(title: str, epsilon: float, delta: float, multiplier: float | None = None) -> PrivacyEvent:
-    return PrivacyEvent(title, epsilon, stated_delta(delta), multiplier, SAMPLER_DISTANCE)
-
-
-def event_of_study(study: Study) -> PrivacyEvent:
-    """Return the privacy cost of a study: Gaussian noise with its multiplier, other noise by epsilon and delta."""
-    return _event(study.title, study.epsilon, study.delta, multiplier_of(study))
+    def _charge(self, act: Callable[..., None], study: Study, rows: Sequence[bytes], data: str, again: bool) -> None:
+        charges = charges_of(study, self.card.key, rows)
+        with self._files() as (own, file):
+            if not file.is_charged(charges):
+                act(file, table_digest(Path(data)) if data and file is not own else None, charges, again=again)

@@ -21,13 +21,14 @@ from psephos.files import write_atomically
 from psephos.model import MODEL_FILE
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
-from psephos.protocol.errors import StudyError, WrongResultError
+from psephos.protocol.errors import BudgetFileError, StudyError, WrongResultError
+from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.specs.registry import check_study, is_verifiable
+from psephos.results.budget import budget_text, summarise
+from psephos.specs.registry import check_study, is_verifiable, protected_by
 from psephos.specs.study import StudyTerms
-from psephos.study.budget import charge_budget, check_budget, total_text
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
@@ -38,6 +39,9 @@ from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine
 
 __all__ = ["MemberSettings", "Membership", "sign"]
+
+_MOST_BYTES = 100_000
+"""Largest size of a member's settings in bytes."""
 
 
 class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,8 +126,9 @@ class Membership:
         """The stored settings. Raises StudyError for a file that cannot be read."""
         path = self.folder / "settings.toml"
         try:
-            return msgspec.toml.decode(path.read_bytes(), type=MemberSettings) if path.exists() else MemberSettings()
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            fields = parse_toml(read_text(path, _MOST_BYTES)) if path.exists() else {}
+            return msgspec.convert(fields, MemberSettings)
+        except (OSError, ValueError) as error:  # also of msgspec, and of a text that is not UTF-8
             raise StudyError(f"{path} cannot be used: {error}") from None
 
     def keep(self, **changed: str | bool | None) -> MemberSettings:
@@ -182,13 +187,25 @@ class Membership:
         return party_role(terms, int(number), self.identity.key, self.voter, store, self._charge)
 
     def _charge(self, study: Study) -> None:
-        """Charge the study to the identity and to the budget file of its rows; a second time changes nothing."""
-        settings, key = self.settings, self.identity.card.key
+        """Charge the study to the budget file of the identity; a second time changes nothing."""
+        settings = self.settings
         if settings.budget:
-            check_budget(study, key, settings.budget, settings.data)
-        self.identity.charge(study, self.samples.row_digests, again=settings.again)
-        if settings.budget:
-            charge_budget(study, key, settings.budget, settings.data)
+            self.identity.use_budget(Path(settings.budget))
+        self.identity.charge(study, self.samples.row_digests, settings.data, again=settings.again)
+
+    def _total(self) -> str:
+        """Describe what all releases from the member's rows have cost, as far as it knows, for its card."""
+        if not any(role.startswith("party") for role in self.names):
+            return "this release alone; the card of each party has the total of its rows"
+        try:
+            with self.identity.budget() as file:
+                if self.settings.budget:
+                    return budget_text(summarise(file, protected_by(self.study)))
+                epsilon, delta = file.spent()
+        except BudgetFileError:  # the release is valid without it
+            return "not known, because the budget file cannot be used"
+        costs = f"all studies of {self.identity.card.name} by their epsilons: epsilon {epsilon:.6g}, delta {delta:.3g}"
+        return f"{costs}; other releases from the same rows add to it"
 
     def write_release(self, content: bytes, board: Board) -> Path:
         """Write the released model and its card, after everything about them that is public was checked again.
@@ -225,6 +242,5 @@ class Membership:
         output = Path(self.settings.output or self.folder / "released")
         output.mkdir(parents=True, exist_ok=True)
         write_atomically(output / MODEL_FILE, content)
-        total = total_text(self.study, self.identity, self.settings.budget)
-        write_atomically(output / "card.md", card(self.study, model, total).encode())
+        write_atomically(output / "card.md", card(self.study, model, self._total()).encode())
         return output

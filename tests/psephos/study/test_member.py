@@ -34,7 +34,6 @@ from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
-from psephos.study.budget import charge_budget, join_budget, total_text
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership, sign
@@ -229,8 +228,7 @@ def test_a_release_is_written_to_the_chosen_directory(house: House, monkeypatch:
         assert elsewhere.write_release(content, board) == house.folder / "a" / "b"
     for place in (mine.folder / "released", house.folder / "a" / "b"):
         assert (place / "model.json").read_bytes() == content
-        total = total_text(study, mine.identity, "")
-        assert (place / "card.md").read_text() == card(study, model, total)
+        assert (place / "card.md").read_text() == card(study, model, mine._total())
 
 
 def test_a_release_that_contradicts_the_board_is_not_written(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +260,7 @@ def test_a_party_is_charged_before_it_posts(house: House) -> None:
     north = house.identities["north"]
     mine = house.member("north", house.study(epsilon=2.0), voter=f"{__name__}:HOSPITAL")
     role: Any = mine._role("party 0", Store())
-    assert north.spent() == 0.0
+    assert north.spent()[0] == 0.0
     north.set_limit(1.0)
     with pytest.raises(BudgetExceededError):
         role._stages[2]((), None)
@@ -270,11 +268,10 @@ def test_a_party_is_charged_before_it_posts(house: House) -> None:
 
 def test_a_party_charges_the_budget_file_of_its_rows_once(house: House) -> None:
     """Before it posts, and with the releases that were computed from the same rows elsewhere."""
-    path, study = house.folder / "north.budget", house.study("statistic, own data", epsilon=2.0)
-    key = house.identities["north"].card.key
-    join_budget(study, key, str(path), house.own, "3")
-    mine = house.member("north", study, data=house.own, budget=str(path))
-    role: Any = mine._role("party 0", Store())
+    path, study, north = house.folder / "north.budget", house.study("statistic, own data", epsilon=2.0), "north"
+    house.identities[north].use_budget(path, "3")
+    mine = house.member(north, study, data=house.own, budget=str(path))
+    mine._role("party 0", Store())
     with BudgetFile(path) as file:
         assert file.charges() == []
     mine._charge(study)
@@ -285,41 +282,29 @@ def test_a_party_charges_the_budget_file_of_its_rows_once(house: House) -> None:
         assert (total.unit, total.releases, total.epsilon, total.not_private) == (PrivacyUnit("party"), 1, 2.0, 0)
     another = house.study("statistic, own data", epsilon=2.0, title="Another")
     with pytest.raises(BudgetFileError):  # other rows
-        join_budget(another, key, str(path), house.own)
+        house.identities[north].check(another, data=house.own)
     with BudgetFile(path) as file:
         file.accept(table_digest(Path(house.own)))
-    beyond: Any = house.member("north", another, data=house.own, budget=str(path))._role("party 0", Store())
+    beyond: Any = house.member(north, another, data=house.own, budget=str(path))._role("party 0", Store())
     with pytest.raises(BudgetExceededError):
         beyond._stages[2]((), None)
-    assert house.identities["north"].spent() == 2.0, "what the file refuses is not charged to the identity"
-    assert role.name == "party 0"
 
 
 def test_the_card_of_a_member_states_the_total_of_its_rows(house: House) -> None:
     path, study = house.folder / "north.budget", house.study("statistic, own data", epsilon=2.0)
-    north = house.identities["north"]
     with BudgetFile(path) as file:
         event = PrivacyEvent("another", 0.5, stated_delta())
         file.charge(table_digest(Path(house.own)), [Charge(b"another", "another", PrivacyUnit("party"), event)])
-    house.member("north", study, data=house.own, budget=str(path))._charge(study)
-    text = total_text(study, north, str(path))
-    assert "per party: epsilon 2.5" in text
-    assert "epsilon 2, delta 1e-05" in text, "what the identity knows of"
-    assert str(path) not in text
-    assert "epsilon 2, delta 1e-05" in total_text(study, north, "")
+    mine = house.member("north", study, data=house.own)
+    mine._charge(study)
+    assert "epsilon 2, delta" in mine._total(), "what the identity knows of"
+    mine = house.member("north", study, data=house.own, budget=str(path))
+    mine._charge(study)
+    assert "per party: epsilon 2.5" in mine._total(), "an imported study is charged once"
+    assert str(path) not in mine._total()
     path.chmod(0o644)
-    assert "not known" in total_text(study, north, str(path))
-    assert "epsilon" not in total_text(study, house.identities["curator"], "")
-
-
-def test_gaussian_studies_are_charged_with_their_multiplier(house: House) -> None:
-    path, study = house.folder / "north.budget", house.study("record")
-    key = house.identities["north"].card.key
-    join_budget(study, key, str(path), house.own)
-    charge_budget(study, key, str(path), house.own)
-    with BudgetFile(path) as file:
-        (charge,) = file.charges()
-    assert charge.multiplier == gaussian_sigma(1.0, study.epsilon, study.delta)
+    assert "not known" in mine._total()
+    assert "epsilon" not in house.member("curator", study)._total()
 
 
 def test_rows_that_two_parties_of_a_study_have_are_charged_twice(house: House) -> None:
@@ -327,7 +312,6 @@ def test_rows_that_two_parties_of_a_study_have_are_charged_twice(house: House) -
     path, study = house.folder / "both.budget", house.study("statistic, own data", epsilon=2.0)
     names = [name for name, one in house.identities.items() if study.roles_of(one.card.key)[0].startswith("party")][:2]
     for name in names:
-        join_budget(study, house.identities[name].card.key, str(path), house.own)
         house.member(name, study, data=house.own, budget=str(path))._charge(study)
     with BudgetFile(path) as file:
         (total,) = file.totals()
@@ -335,17 +319,15 @@ def test_rows_that_two_parties_of_a_study_have_are_charged_twice(house: House) -
 
 
 def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House) -> None:
-    path, key = house.folder / "north.budget", house.identities["north"].card.key
-    join_budget(house.study(epsilon=2.0), key, str(path), None)
-    charge_budget(house.study(epsilon=2.0), key, str(path), None)
+    path, north = house.folder / "north.budget", house.identities["north"]
+    north.use_budget(path)
+    north.charge(house.study(epsilon=2.0), [bytes(32)])
     with BudgetFile(path) as file:
         (total,) = file.totals()
         assert (total.releases, total.not_private, total.epsilon) == (2, 1, 2.0)
         file.set_limit(PrivacyLimit(60.0))
     with pytest.raises(BudgetExceededError):
-        join_budget(house.study(title="Another"), key, str(path), None)
-    with pytest.raises(InvalidParameter):  # the curator has no rows
-        join_budget(house.study(), house.identities["curator"].card.key, str(path), None)
+        north.check(house.study(title="Another"), [bytes([1] * 32)])
 
 
 @pytest.mark.parametrize(
@@ -364,15 +346,15 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
     ],
 )
 def test_a_study_is_charged_for_its_unit(house: House, what: str, unit: str) -> None:
-    path, study = house.folder / "north.budget", house.study(what.removesuffix(", persons"))
+    study = house.study(what.removesuffix(", persons"))
     if "persons" in what:
         study = replace(study, parameters={**study.parameters, "record": "patient"})
-    key = house.identities["north"].card.key
-    join_budget(study, key, str(path), house.own)
-    charge_budget(study, key, str(path), house.own)
-    with BudgetFile(path) as file:
+    house.identities["north"].charge(study)
+    with house.identities["north"].budget() as file:
         (charge,) = file.charges()
     assert (str(charge.unit), charge.epsilon) == (unit, study.epsilon)
+    if what.startswith("record"):
+        assert charge.multiplier == gaussian_sigma(1.0, study.epsilon, study.delta)
 
 
 # -- what votes
