@@ -41,7 +41,6 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.study.stages import PublishStage
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.key_setup import setup_keys
-from psephos.study.identity import Identity
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 
 
@@ -121,7 +120,6 @@ def asks() -> dict[str, Ask]:
     terms = SeriesTerms(replace(SERIES, minimum_ballots=2), DESCENT, key, roster, test_key=True)
     steps = [Announcement.create(terms, 1, (0.0, 0.0)) for _ in range(2)]
     study = trial(parties=3, public_table=_AUXILIARY.tobytes()[:32]).study
-    studies = [replace(study, title=f"Study {n}", nonce=bytes([n]) * 16) for n in range(3)]
 
     def party(number: int, store: Store | None = None) -> Party:
         once = None if store is None else OnceLedger(store, f"party {number}")
@@ -172,13 +170,7 @@ def asks() -> dict[str, Ask]:
     def release(store: Frail, name: int) -> bytes:
         return said_by(PublishStage(study, lambda: os.urandom(8), OnceLedger(store, "curator")))
 
-    def samples_voted_on(store: Frail, name: int) -> bytes:
-        """In a study: an identity has a budget of one of them, and a directory of its own."""
-        identity = Spends.at(store)
-        identity.charge(studies[name % 3], [_AUXILIARY.tobytes()[:32]])
-        return studies[name % 3].digest
-
-    all_asks = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release, samples_voted_on)
+    all_asks = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release)
     return {ask.__name__: ask for ask in all_asks}
 
 
@@ -192,31 +184,7 @@ _NAMES = (
     "gradient",
     "step_opening",
     "release",
-    "samples_voted_on",
 )
-
-
-class Spends(Identity):
-    """An identity whose file is the frail one."""
-
-    @classmethod
-    def at(cls, store: Frail) -> Spends:
-        place = store.path.parent / "identity"
-        if not place.exists():
-            Identity.create("Somebody", place)
-        identity = Identity.read(place)
-        spends = cls(place, identity.card, identity.key)
-        object.__setattr__(spends, "frail", store)
-        return spends
-
-    def _store(self) -> Store:
-        opened = _Again(self.frail.path.with_name("budget"))  # type: ignore[attr-defined]
-        opened.fault = self.frail.fault  # type: ignore[attr-defined]
-        return opened
-
-
-class _Again(Frail):
-    """Closed when it is left, as an identity's store is."""
 
 
 def answer_of(ask: Ask, store: Frail, name: int, fault: Fault | None = None) -> bytes | None:

@@ -18,6 +18,8 @@ from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyErro
 from psephos.protocol.study.study import CURATOR
 
 if TYPE_CHECKING:
+    from psephos.protocol.study.study import Study
+    from psephos.study.identity import Identity
     from psephos.study.member import Membership
 
 __all__ = ["register_agent", "register_join", "register_status"]
@@ -96,18 +98,22 @@ def register_join(app: typer.Typer) -> None:
             "budget": _absolute(budget),
             "again": again,
         }
-        if budget is None and budget_limit is not None:
-            raise InvalidParameter("--budget-limit is of a budget file: name it with --budget", option="--budget-limit")
-        if budget is not None:
-            if not any(role.startswith("party") for role in agreement.roles_of(signer.card.key)):
-                raise InvalidParameter("--budget is for a party, which has rows: leave it out", option="--budget")
-            signer.use_budget(budget, budget_limit)
+        _use_budget(agreement, signer, budget, budget_limit)
         confirm(agreement, signer, yes, samples.row_digests, str(data or ""), again=again)
         membership = member.sign(agreement, signer)
         membership.keep(**settings)
         with MemberRunner(membership, membership.names, say=note) as runner:
             runner.run_due_steps()
         note(f"joined; now run `psephos agent {shlex.quote(str(identity))}`")
+
+
+def _use_budget(study: Study, identity: Identity, budget: Path | None, limit: str | None) -> None:
+    if budget is None and limit is not None:
+        raise InvalidParameter("--budget-limit is of a budget file: name it with --budget", option="--budget-limit")
+    if budget is not None:
+        if not any(role.startswith("party") for role in study.roles_of(identity.card.key)):
+            raise InvalidParameter("--budget is for a party, which has rows: leave it out", option="--budget")
+        identity.use_budget(budget, limit)
 
 
 def _absolute(path: Path | None) -> str | None:
