@@ -721,7 +721,7 @@ def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path
     with pytest.raises(InvalidParameter, match="--voter no_such_module:voter"):
         consortium.join("south", study, voter="no_such_module:voter")
     psephos("study", "budget", consortium / "east", "--limit", 5)
-    with pytest.raises(BudgetExceededError, match="its budget is 5"):
+    with pytest.raises(BudgetExceededError):
         consortium.join("east", study)
     assert not list((consortium / "east").glob("*/study.toml")), "it has not signed"
     with pytest.raises(StudyError, match="has not signed a study"):
