@@ -318,11 +318,7 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedReg
 
 
 def load_classifier(path: str | os.PathLike[str]) -> ReleasedClassifier:
-    """Read a released classifier, as `load_model` does.
-
-    Raises:
-        ModelError: as `load_model`, or the model predicts a number.
-    """
+    """Read a released classifier, as `load_model` does."""
     model = load_model(path)
     if isinstance(model, ReleasedRegressor):
         raise ModelError(f"{path} predicts a number: name the model of a classifier")

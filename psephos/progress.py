@@ -17,11 +17,6 @@ def silent(what: str, done: int, total: int) -> None:
 def counted(progress: Progress, what: str, total: int) -> Callable[[int], None]:
     """Report the start of the phase `what`, and return a function that reports further steps.
 
-    Args:
-        progress: to report to.
-        what: the phase.
-        total: its number of steps.
-
     Returns:
         A function that takes the number of steps done since its last call.
     """

@@ -45,13 +45,6 @@ def sweep(
 ) -> Iterator[SweepRelease]:
     """Draw releases by epsilon, then by method, then by number.
 
-    Args:
-        samplers_at: returns the sampler of each method at an epsilon; called once for each epsilon, before its first
-            release. The order of the methods is kept, so samplers that share a random generator use it in that order.
-        epsilons: privacy parameters.
-        draws: number of releases of each method at each epsilon.
-        progress: called with "release", the finished and the total number of releases at the current epsilon.
-
     Yields:
         Each release, as soon as it is drawn.
     """

@@ -100,11 +100,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _save_calibrated(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> list[str]:
-    """Write the calibrated model into `output`, if both exist; return a line about it, or [] without `output`.
-
-    Raises:
-        ModelError: the file cannot be written.
-    """
+    """Write the calibrated model into `output`, if both exist; return a line about it, or [] without `output`."""
     if output is None:
         return []
     if result.estimate.calibration is None:

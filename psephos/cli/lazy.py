@@ -36,13 +36,7 @@ class LazyGroup(TyperGroup):
 
 
 def lazy_app(commands: Mapping[str, str], register: Register, **settings: Any) -> typer.Typer:
-    """Create an application whose commands are registered when they are invoked.
-
-    Args:
-        commands: the help of each command, by name.
-        register: adds the command with a given name to an application.
-        settings: keyword arguments of `typer.Typer`.
-    """
+    """Create an application whose commands are registered when they are invoked."""
     group = type("Commands", (LazyGroup,), {"register": staticmethod(register)})
     app = typer.Typer(cls=group, no_args_is_help=True, rich_markup_mode=None, **settings)
     for name, help in commands.items():

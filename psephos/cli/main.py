@@ -182,10 +182,8 @@ def _how_to_continue(words: Sequence[str]) -> str:
 
 
 def _command_of(words: Sequence[str]) -> list[str]:
-    """Return the name of the command in a command line, such as ["run"] or ["simulate", "tally"]; [] without one.
-
-    Typer may not be imported yet when this is called, so the options that precede a command are listed in this module.
-    """
+    """Return the name of the command in a command line, such as ["run"] or ["simulate", "tally"]; [] without one."""
+    # Typer may not be imported yet, so options that precede a command are listed in this module.
     remaining = iter(words)
     for word in remaining:
         if word in _ROOT_OPTIONS_WITH_VALUE:

@@ -144,10 +144,7 @@ class ProgressDisplay:
 
 
 class _JsonLines(logging.Handler):
-    """Writes a JSON object for each log record: time, level, logger, message, and the fields of the record's `about`.
-
-    Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00.
-    """
+    """Writes a JSON object for each log record: time (UTC, ISO 8601), level, logger, message, and fields of `about`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = {
@@ -162,9 +159,6 @@ class _JsonLines(logging.Handler):
 
 def start_logging(level: str) -> None:
     """Write the log of `psephos` to standard error, as JSON lines.
-
-    Args:
-        level: debug, info, warning or error.
 
     Raises:
         InvalidParameter: the level is another one.
@@ -219,9 +213,6 @@ def check_directory(
 @contextmanager
 def output_directory(directory: Path | None, what: str, needs: Sequence[str] = ()) -> Iterator[None]:
     """Create the directory of a release, and keep it for this process while the release is computed.
-
-    Args:
-        directory, what, needs: as `check_directory`.
 
     Raises:
         ReportError: as `check_directory`.

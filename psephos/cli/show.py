@@ -84,13 +84,6 @@ def show_table(
 
     If the table is too wide, text columns are wrapped between words. If that is not enough, each row becomes a
     paragraph with a line for each column.
-
-    Args:
-        console: console to print on.
-        title: printed above; "" for none.
-        columns: the headings; the first column is left-aligned, as are columns of text.
-        rows: values, as many as columns; nothing is printed without rows.
-        caption: printed below; "" for none.
     """
     if not rows:
         return

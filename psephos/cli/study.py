@@ -39,14 +39,7 @@ def existing(board: str) -> str:
 def confirm(
     study: Study, identity: Identity, yes: bool, rows: Sequence[bytes] = (), data: str = "", *, again: bool = False
 ) -> None:
-    """Show what would be signed, and ask for consent; exit with status 1 if the answer is no.
-
-    Args:
-        study: the study to sign.
-        identity: the identity that signs.
-        yes: whether to sign without asking.
-        rows, data, again: as `Identity.charge`.
-    """
+    """Show what would be signed, and ask for consent; exit with status 1 if the answer is no."""
     from psephos.study.consent import describe_study
 
     text = describe_study(study, identity)

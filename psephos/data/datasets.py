@@ -1,12 +1,7 @@
-"""The data sets that the papers use, read in the form in which their authors publish them, and two of scikit-learn's.
+"""The data sets that the papers use, in the form in which their authors publish them, and two of scikit-learn's.
 
-The repository contains no data files, and none is downloaded unless `download` is called. Files are read from the
-folder that the caller names (`--data-dir`), else from `PSEPHOS_DATA`, else from the user's cache folder. Before a file
-is used, its number of rows and the SHA-256 of its *content* are checked (the authors' archives have been re-packed more
-than once; the files inside have not changed).
-
-Labels are integers 0 .. K-1, and arrays are read-only. Features are not scaled: scaling is learned on public auxiliary
-samples only (`psephos.data.preprocessing`), which are not known before the split (`psephos.data.splits`).
+None is downloaded unless `download` is called. A file's rows and the SHA-256 of its content are checked, not those of
+its archive, since archives have been re-packed. Labels are integers 0 .. K-1; arrays are read-only and not scaled.
 """
 
 from __future__ import annotations
@@ -235,13 +230,6 @@ def make_synthetic(
     The centres lie 4 standard deviations from the origin in independent directions, so that classes overlap a little.
     Every class appears in the training and the test rows. The same arguments give the same data.
 
-    Args:
-        classes: number of classes.
-        features: number of features.
-        samples: number of rows of X_train.
-        test: number of rows of X_test.
-        seed: seed of all random draws.
-
     Raises:
         InvalidParameter: a number is too small.
     """
@@ -274,11 +262,7 @@ _FOLDER = {"adult": "a9a", "har": "har", "kdd99": "kdd99", "url": "url"}
 
 
 def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path]:
-    """Return the paths of the `files` of a data set, each in the data set's folder below `folder` or in `folder`.
-
-    Raises:
-        DataSetMissingError: a file is missing.
-    """
+    """Return the paths of the `files` of a data set, each in the data set's folder below `folder` or in `folder`."""
     below = folder / _FOLDER[name]
     paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
     missing = [f for f, path in zip(files, paths, strict=True) if path is None]
@@ -378,18 +362,10 @@ _KDD_NUMERIC = tuple(c for c in range(41) if c not in _KDD_SYMBOLIC and c not in
 
 
 def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
-    """Load KDD Cup 99, the 10 % file and the corrected test file: 123 features, label 0 normal, 1 attack.
-
-    Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which. One-hot encoding of all seven symbolic
-    attributes over train *and* test gives exactly 123: 34 numeric + 3 protocols + 67 services + 11 flags + 4 pairs. A
-    vocabulary must not come from the test file, so here the categories come from the training file alone (66
-    services), and the 67th service column means "a service the training file does not have" (in the test file: icmp,
-    on 2 rows). The columns are the 34 numeric attributes in published order, protocol_type (3, alphabetical), service
-    (66 + 1), flag (11), and (is 0, is 1) of each of land, logged_in, is_host_login and is_guest_login.
-
-    Features are float32, since 805,050 dense rows would need 792 MB in float64; counters over 2^24 are rounded to 24
-    bits.
-    """
+    """Load KDD Cup 99, the 10 % file and the corrected test file: 123 features, label 0 normal, 1 attack."""
+    # Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which: 34 numeric + 3 protocols + 67 services +
+    # 11 flags + 4 pairs. The training file has 66 services; the 67th column means any other one, since a vocabulary
+    # must not come from the test file. float32, since 805,050 dense rows take 792 MB in float64.
     paths = _find("kdd99", folder, _KDD99, _KDD)
     train = _KddTable(_check(published[_KDD99[0]], content_of(paths[0]), paths[0]))
     vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
@@ -535,12 +511,6 @@ def download(
 
     Files that are present and correct are not downloaded again. A file gets its name only after it has passed the
     checks of `load`, so a failed download leaves nothing behind.
-
-    Args:
-        name: name of the data set.
-        data_dir: the data folder, as for `data_folder`.
-        homes: other addresses, by file name.
-        published: as for `load`.
 
     Returns:
         The folder with the files.

@@ -1,8 +1,7 @@
 """Users' own tables: which party holds which rows, which rows are public, and which are held out as test rows.
 
-A party's contribution depends on its own rows and on public values only. Its place in the roster follows from its name;
-its held-out rows from its own rows, the seed and its place or name; the encoding and the classes from public rows or a
-schema.
+A party's contribution depends on its own rows and on public values only: its place on its name, its held-out rows on
+its own rows, the seed and its name or place, the encoding and the classes on public rows or a schema.
 """
 
 from __future__ import annotations
@@ -153,9 +152,6 @@ class OwnTable:
     def __init__(self, options: TableOptions) -> None:
         """Read the file, and check everything that does not depend on the distribution of the rows.
 
-        Args:
-            options: the file, and how it is read.
-
         Raises:
             InvalidParameter: the options are invalid.
             DataError: the table or the schema cannot be used; also as `read_table` and `read_schema`.
@@ -224,12 +220,7 @@ class OwnTable:
         return np.concatenate([public, np.ones(len(extra), bool)]), extra
 
     def _class_names(self) -> tuple[str, ...]:
-        """Return the names of the classes, from --classes, the schema or the labels of the public rows.
-
-        Raises:
-            InvalidParameter: names contradict each other or are repeated.
-            DataError: nothing public names the classes.
-        """
+        """Return the names of the classes, from --classes, the schema or the labels of the public rows."""
         options = self._options
         from_schema = () if self._schema is None else self._schema.classes
         if options.classes and from_schema and options.classes != from_schema:
@@ -257,11 +248,7 @@ class OwnTable:
         return names
 
     def _class_numbers(self) -> NDArray[np.int64]:
-        """Return the class index of each row, int64 (n,); -1 for rows without a class, which are not trained on.
-
-        Raises:
-            DataError: a private row has no label, or a label that is no class and --other-labels is "refuse".
-        """
+        """Return the class index of each row, int64 (n,); -1 for rows without a class, which are not trained on."""
         options, private = self._options, ~self._is_public
         self._check_filled_in()
         places = places_of(self.classes)
@@ -285,11 +272,7 @@ class OwnTable:
         return y
 
     def _numbers(self) -> NDArray[np.float64]:
-        """Return the numeric label of each row, float64 (n,); NaN for public rows without one.
-
-        Raises:
-            DataError: a private row has no label, or a label is no finite number.
-        """
+        """Return the numeric label of each row, float64 (n,); NaN for public rows without one."""
         self._check_filled_in()
         y = numbers_of(self._labels)
         if (wrong := (self._labels != "").to_numpy() & ~np.isfinite(y)).any():
@@ -328,11 +311,9 @@ class OwnTable:
         return remarks + self._copies(places, X)
 
     def _copies(self, private: NDArray[np.intp], X: NDArray[np.float64]) -> list[str]:
-        """Return a remark if public rows seem to be private ones. Secret.
-
-        Rows of few different values are alike by chance: what counts is a row that is alone of its kind among the
-        public rows, and has one equal among the private ones.
-        """
+        """Return a remark if public rows seem to be private ones. Secret."""
+        # Rows of few different values are alike by chance: what counts is a row that is alone of its kind among the
+        # public rows, and has one equal among the private ones.
         public = np.flatnonzero(self._is_public)
         labelled = bool(self._has_label[public].any())
         kinds = [
@@ -359,15 +340,7 @@ class OwnTable:
         return remarks
 
     def _rows_of_owners(self, rows: NDArray[np.intp], *, may_be_none: bool = False) -> list[NDArray[np.intp]]:
-        """Return the row numbers of each owner, in the order of `owners`.
-
-        Args:
-            rows: row numbers, (n,).
-            may_be_none: whether an owner may have no row.
-
-        Raises:
-            DataError: an owner has no row and `may_be_none` is False.
-        """
+        """Return the row numbers of each owner, in the order of `owners`."""
         assert self._owners is not None
         place = {name: number for number, name in enumerate(self.owners)}
         owner = np.array([place[name] for name in self._owners.to_numpy()[rows]], dtype=np.intp)
@@ -472,12 +445,7 @@ class OwnTable:
         return encoding, cautions
 
     def _schema_samples(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
-        """Draw encoded auxiliary samples from the schema, (N, d); return None if there are public rows.
-
-        Raises:
-            InvalidParameter: a number of samples is set, and there are public rows.
-            DataError: there are too few samples.
-        """
+        """Draw encoded auxiliary samples from the schema, (N, d); return None if there are public rows."""
         if self._schema is None or self._options.public is not None:
             if samples is not None:
                 raise InvalidParameter("--auxiliary is for a schema: named public rows are all auxiliary samples")
@@ -533,12 +501,7 @@ def coins(keys: Sequence[bytes], share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> list[str]:
-    """Return the names of the columns that are features.
-
-    Raises:
-        DataError: the table lacks a column that the options name, or no column is left.
-        InvalidParameter: the options give one column two meanings.
-    """
+    """Return the names of the columns that are features."""
     special = _special_columns(options)
     for name in (*special, *options.ignore, *options.text):
         if name not in table.columns:

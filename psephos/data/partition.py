@@ -100,9 +100,6 @@ class DataOptions(TableOptions):
             data: a data set or a user's own table.
             samples: rows of each party, if the options do not set their number.
             auxiliary: number of auxiliary samples; by default as `split_dataset` and `OwnTable.deal`.
-
-        Raises:
-            InvalidParameter, DataError: as `split_dataset` and `OwnTable.deal`.
         """
         sizes = self._sizes()
         if isinstance(data, OwnTable):

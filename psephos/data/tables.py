@@ -283,10 +283,6 @@ def canonical(cell: str, *, decimal_comma: bool = False) -> str:
     Programs write a cell as its whole column demands: 7 as `7.0` where another row has a gap, a day with a time where
     another row has one. Without this, one private row would change how all others are read.
 
-    Args:
-        cell: the cell as it is written.
-        decimal_comma: whether `1,5` is 1.5.
-
     Returns:
         "" for a gap; a number as the shortest text of its float64, whole ones without a fraction, and truth values as 1
         and 0; a date as the day, and the time (UTC) if it is not midnight; a duration in days likewise; all else in its
@@ -472,10 +468,6 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
     def learn(cls, public: pd.DataFrame, text: Collection[str] = ()) -> tuple[Encoding, list[str]]:
         """Determine the encoding from the public rows.
 
-        Args:
-            public: the cells of the public rows in the columns that are features, as `read_table` returns them.
-            text: columns that are text whatever their cells are, such as codes.
-
         Returns:
             The encoding, and warnings about columns that look wrong.
 
@@ -492,9 +484,6 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
 
     def apply(self, table: pd.DataFrame) -> NDArray[np.float64]:
         """Encode rows as numbers, float64 (n, d).
-
-        Args:
-            table: as `read_table` returns it; columns that are not in the encoding are ignored.
 
         Raises:
             DataError: a column is missing, or a cell is of another kind. The message has the line number but not the
@@ -554,17 +543,9 @@ def _about_all_alike(name: str, filled: pd.Series[str]) -> list[str]:
 
 
 def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.float64] | None = None) -> list[str]:
-    """Return a warning about a column that seems to identify rows, otherwise an empty list.
-
-    A column seems to identify rows if no value occurs twice and one of the following holds: its name is that of an
-    identifier; it has many texts; or its whole numbers are a counter, with few gaps (whole measurements, such as
-    weights, may be all different as well).
-
-    Args:
-        name: name of the column.
-        filled: its cells that are not empty.
-        numbers: these cells as whole numbers; None for text.
-    """
+    """Return a warning about a column that seems to identify rows, otherwise an empty list."""
+    # No value occurs twice, and the name is that of an identifier, or there are many texts, or whole numbers with few
+    # gaps, as a counter has (whole measurements, such as weights, may be all different as well).
     if len(filled) < 3 or not filled.is_unique:
         return []
     many = len(filled) > MANY_VALUES

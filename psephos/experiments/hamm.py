@@ -252,11 +252,6 @@ def reproduce_hamm(
 ) -> HammResult:
     """Run one experiment of Hamm 2016.
 
-    Args:
-        options: options of the experiment.
-        experiment: definition to run instead of `EXPERIMENTS[options.name]`, for example with fewer parties.
-        progress: called with the name of the current step, the finished and the total number of its units.
-
     Raises:
         DataSetMissingError: a data file is missing; the message names it and its source.
         DataError: a data file is damaged.
@@ -335,15 +330,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class _Trial:
-    """One split of the data in one panel, with everything that a worker process needs to run it.
-
-    Attributes:
-        options, experiment: options and definition of the experiment.
-        parties: number of parties M of the panel.
-        auxiliary: number of auxiliary samples; None for all training rows that no party holds.
-        number: index of the trial in the panel, from 0.
-        counts: counts opened from encrypted ballots, int64 (N, K); None to count in the clear.
-    """
+    """One split of the data in one panel, with everything that a worker process needs to run it."""
 
     options: HammOptions
     experiment: HammExperiment
@@ -357,11 +344,7 @@ class _Trial:
         return self.options.seed + self.number
 
     def split(self, data: Dataset) -> tuple[Split, PublicScaler, Array]:
-        """Split the data set among the parties, and fit the scaler on the auxiliary rows, which are public.
-
-        Returns:
-            The split, the scaler, and the scaled auxiliary rows, float64 (N, d).
-        """
+        """Split the data set among the parties, and fit the scaler on the auxiliary rows, which are public."""
         samples = self.experiment.samples
         spare = len(data.y_train) - self.parties * samples
         if spare < 1:
@@ -418,12 +401,7 @@ def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 
 def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
-    """Train the parties, count votes, fit and release the curator's classifiers, and score all of them.
-
-    Returns:
-        The accuracy of each classifier under "scores" (a private one is named "family method point draw"), sizes and
-        seconds; plain JSON values, as the journal stores them.
-    """
+    """Train the parties, count votes, fit and release the curator's classifiers, and score all of them."""
     options, classes = trial.options, len(data.classes)
     split, scaler, auxiliary = trial.split(data)
     loss = loss_named("logistic", classes)
@@ -462,15 +440,7 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 
 def _releases(options: HammOptions, samplers_at: Callable[[float], dict[str, Sampler]]) -> Iterator[tuple[str, Array]]:
-    """Draw all releases of a trial.
-
-    Args:
-        options: options of the experiment.
-        samplers_at: returns the sampler of each "family method" at a point of the axis 1/epsilon.
-
-    Yields:
-        The name "family method point draw" and the weights of each release.
-    """
+    """Draw all releases of a trial."""
     points = {1 / point: point for point in options.inverse_epsilons}
     for draw in sweep(lambda epsilon: samplers_at(points[epsilon]), points, options.draws):
         yield f"{draw.method} {points[draw.epsilon]:g} {draw.number}", draw.weights
@@ -566,11 +536,7 @@ def _indiv(parameters: Array, split: Split, scaler: PublicScaler, generator: np.
 
 
 def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> tuple[Counts, EncryptedTrial]:
-    """Count a trial's votes under encryption, and compare the opened counts with those taken in the clear.
-
-    Returns:
-        The opened counts, int64 (N, K), and the record of the encrypted run.
-    """
+    """Count a trial's votes under encryption, and compare the opened counts with those taken in the clear."""
     options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
     start = time.perf_counter()
@@ -681,12 +647,7 @@ def _published(options: HammOptions, experiment: HammExperiment, panels: Sequenc
 
 
 def _judge(claim: Claim, options: HammOptions, panel: HammPanel, family: str) -> tuple[str, bool | None]:
-    """Test a statement of the paper on one family of curves.
-
-    Returns:
-        The accuracies compared, as text; and whether the statement holds, None if a difference is within two standard
-        errors.
-    """
+    """Test a statement of the paper on one family of curves."""
     points, texts = options.inverse_epsilons, dict[str, str]()
 
     def score(name: str) -> tuple[float, float]:

@@ -235,14 +235,7 @@ class _Run:
     def _curve(
         self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator
     ) -> list[ErrorPoint]:
-        """Return the mean test error at each epsilon over the noise draws.
-
-        Args:
-            name: name of the series.
-            classifiers: classifiers without noise, each (d,).
-            smallest: number of rows n in the scale 2/(n lambda) of the noise.
-            generator: draws the noise.
-        """
+        """Return the mean test error at each epsilon over the noise draws."""
         repeated, noise = self._noisy(classifiers, smallest, generator)
         points = []
         for epsilon in self.options.epsilons:

@@ -72,10 +72,6 @@ class _Problem:
 def sizes_from(shares: Sequence[float], records: int) -> list[int]:
     """Divide records among parties by the largest remainder method, with at least one record for each.
 
-    Args:
-        shares: shares of the parties, which sum to 1.
-        records: total number of records.
-
     Raises:
         InvalidParameter: there are fewer records than parties.
     """
@@ -209,12 +205,7 @@ class SweepOptions(Options):
 
 
 class _Sweep:
-    """Keys that all runs of a sweep share, and the results of their encrypted steps.
-
-    Attributes:
-        checked: number of encrypted steps.
-        equal: whether every one of them opened to the exact sum.
-    """
+    """Keys that all runs of a sweep share, and the results of their encrypted steps."""
 
     def __init__(self, options: SweepOptions, transcript: Transcript | None) -> None:
         self.options, self.transcript = options, transcript
@@ -226,15 +217,7 @@ class _Sweep:
     def errors(
         self, problem: _Problem, number: int, sizes: list[int], lam: float, epsilon: float
     ) -> dict[str, list[float]]:
-        """Return the test errors of every method, one per draw of the noise.
-
-        Args:
-            problem: the data set.
-            number: its index, which seeds splits and noise.
-            sizes: records of each party.
-            lam: ridge of the objective.
-            epsilon: epsilon of each release.
-        """
+        """Return the test errors of every method, one per draw of the noise."""
         options, descent = self.options, self.options.psgd(lam, epsilon)
         loss, dimension, parties = descent.phi, int(problem.X.shape[1]), len(sizes)
         agreement = agree(descent, sizes, dimension)
@@ -288,11 +271,6 @@ def reproduce_rajkumar(
     progress: Progress = silent,
 ) -> RajkumarResult:
     """Compute Figure 1 or Figure 2 as a table.
-
-    Args:
-        options: options of the sweep.
-        transcript: records the messages of the encrypted steps.
-        progress: called with the experiment's name, the number of finished runs and `options.runs`.
 
     Raises:
         InvalidParameter: a number is out of range.
