@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +15,13 @@ from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, chec
 from psephos.protocol.transcript import Transcript
 from psephos.results import InterruptedResult, Result
 
-__all__ = ["HELP", "add", "perform", "register"]
+__all__ = ["HELP", "perform", "register"]
 
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
+    "statistic": "Statistics of votes or of own rows, to which the parties or the key holders add the noise.",
+    "rehearsed": "A step from a model of labelled public rows, rehearsed on simulated parties.",
+    "record": "A Newton step over all rows, private for a record.",
     "average": "The encrypted sum of the parties' parameters, and their private average.",
     "pathak": "Pathak 2010: parameters averaged under noise that the parties add together.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
@@ -30,9 +32,13 @@ EXAMPLES = {
         "psephos simulate tally --epsilon 0.1,1,10",
         "psephos simulate tally --sizes dirichlet --absent 0.2 --methods statistic,own-data",
         "psephos simulate tally --dataset digits --parties 50 --learners logistic,tree,knn",
-        "psephos simulate tally --reveal statistic --colluders 3",
-        "psephos simulate tally --reveal statistic --methods own-data --mechanism gaussian",
     ),
+    "statistic": (
+        "psephos simulate statistic --colluders 3",
+        "psephos simulate statistic --methods own-data --mechanism gaussian",
+    ),
+    "rehearsed": ("psephos simulate rehearsed --epsilon 1,10",),
+    "record": ("psephos simulate record --dropouts 1",),
     "average": ("psephos simulate average --methods own-data", "psephos simulate average --lam 1e-4"),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
@@ -43,34 +49,22 @@ def register(app: typer.Typer) -> None:
     """Add the group, whose commands import a protocol when they are invoked."""
     group = lazy_app(
         HELP,
-        lambda group, name: add(group, name, *_parts(name), help=HELP[name], epilog=examples(*EXAMPLES[name])),
+        _add,
         help="Experiments with one protocol: every role on this machine, all methods side by side.",
     )
     app.add_typer(group, name="simulate")
 
 
-def _parts(protocol: str) -> tuple[Any, Any]:
-    """Return the options class of a protocol, and the function that simulates it."""
-    module = importlib.import_module(f"psephos.simulation.{protocol}")
-    return getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
+def _add(app: typer.Typer, name: str) -> None:
+    """Add the command of a protocol, with an option for each one that the protocol leaves free."""
+    from psephos.simulation.protocols import PROTOCOLS
 
+    protocol = PROTOCOLS[name]
 
-def add(
-    app: typer.Typer,
-    name: str,
-    options: type[Any],
-    simulate: Any,
-    *,
-    help: str,
-    epilog: str,
-    only: tuple[str, ...] | None = None,
-) -> None:
-    """Add a command that simulates a protocol, with an option for each field (or for those of `only`)."""
-
-    @app.command(name, cls=SectionedCommand, help=help, epilog=epilog)
-    @with_options(options, only)
+    @app.command(name, cls=SectionedCommand, help=HELP[name], epilog=examples(*EXAMPLES[name]))
+    @with_options(protocol.options, protocol.free, **protocol.fixed)
     def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
-        perform(chosen, simulate, name, report=report, as_json=as_json, verbose=verbose)
+        perform(chosen, protocol.run, name, report=report, as_json=as_json, verbose=verbose)
 
 
 def perform(

@@ -37,10 +37,6 @@ class AverageOptions(SumOptions):
 def simulate_average(options: AverageOptions, **context: Unpack[RunContext]) -> AverageResult:
     """Train the parties' classifiers, sum their parameters and own-data vectors under encryption, release the averages.
 
-    Args:
-        options: the data, the parties, the methods and the keys.
-        context: see `RunContext`.
-
     Raises:
         InvalidParameter: the options cannot be used.
         PsephosError: another error of `psephos.protocol.errors` ended the run.
@@ -67,11 +63,6 @@ def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Me
     """Take the encrypted sum of a statistic of the parties' own rows; the curator adds the noise.
 
     The number of coordinates depends on epsilon, so each epsilon needs its own sum.
-
-    Args:
-        run: the experiment.
-        method: "own-data" or "whitened".
-        request: epsilon and the release options.
     """
     options, population = run.options, run.population
     spec = OwnDataSpec(

@@ -79,9 +79,6 @@ class SumCharges:
     def plan(self, methods: Sequence[Mapping[str, Method]]) -> None:
         """Charge the releases whose noise the curator draws; of the others, record the exact cost for `before_sum`.
 
-        Args:
-            methods: the methods at each epsilon, in the order of the options.
-
         Raises as `RunBudget.charge`.
         """
         # The curator of a continued run draws other noise, and somebody may have seen its first release.
@@ -149,16 +146,7 @@ def _release(budget: RunBudget, name: str, epsilon: float, event: PrivacyEvent, 
 
 
 def charges_of(options: SumOptions, split: Split, journal: Journal | None, *, repeats: bool) -> SumCharges | None:
-    """Return what an experiment is charged; None without a budget file.
-
-    Args:
-        options: of the experiment. split: its rows.
-        journal: of the run, if it has one.
-        repeats: whether a run that continues from the journal opens the same sums again.
-
-    Raises:
-        InvalidParameter, BudgetFileError: as `budget_of`.
-    """
+    """Return what an experiment is charged; None without a budget file."""
     unit = "record" if options.protects_records else "party"
     budget = budget_of(options, split, unit, run=SYSTEM.draw(16))
     return None if budget is None else SumCharges(options, budget, journal if repeats else None)

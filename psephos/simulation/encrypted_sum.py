@@ -103,15 +103,7 @@ class PartyFactory:
         return self.data[numbers.start - self.first : numbers.stop - self.first]
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> Role:
-        """Return the role of a party.
-
-        Args:
-            number: of the party, its place in the roster.
-            key: its signing key.
-            round_: the terms of the sum.
-            encryptor: encrypts its vector, with its own source of randomness.
-            coins: source of all its other randomness.
-        """
+        """Return the role of a party."""
         data = self.data[number - self.first]
         return self.spec.party(number, key, data, round_, encryptor=encryptor, randomness=coins)
 
@@ -213,12 +205,7 @@ def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, c
 
 
 class _AggregationClock:
-    """Measures the working time of the curator and the holders until the first request for a partial decryption.
-
-    Attributes:
-        seconds: working time of each role so far (`Driver.clock`).
-        aggregate: seconds of the curator and all holders together until the first request; 0 before it.
-    """
+    """Measures the working time of the curator and the holders until the first request for a partial decryption."""
 
     def __init__(self) -> None:
         self.seconds: Mapping[str, float] = {}
@@ -236,16 +223,7 @@ class _AggregationClock:
 
 @dataclass(frozen=True)
 class _BatchContext:
-    """What the workers need for every batch.
-
-    Attributes:
-        round: the terms of the sum.
-        factory: makes the parties; without the parties' data, which come with each batch.
-        mode: how ciphertexts are randomised.
-        expected: number of ciphertexts that one worker will make.
-        holders: number of key holders.
-        record_messages: whether the digests of the messages are returned.
-    """
+    """What the workers need for every batch."""
 
     round: Round
     factory: PartyFactory
@@ -257,14 +235,7 @@ class _BatchContext:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The parties of one batch.
-
-    Attributes:
-        first: number of the first party of the batch, present or not.
-        numbers: the parties that take part.
-        data: data of all parties of the batch, from `first` on. Secret.
-        seeds: seeds of the signing keys of the parties that take part. Secret.
-    """
+    """The parties of one batch."""
 
     first: int
     numbers: Sequence[int]
@@ -274,19 +245,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _BatchResult:
-    """What a worker returns for a batch. It contains no round, whose roster would be sent back with every batch.
-
-    Attributes:
-        first: number of the first party of the batch.
-        parties: number of parties that took part.
-        products: for each observer, the members of its product, as a bit map from `first` on, and the columns.
-        plaintext_sum: sum of the parties' vectors in the clear, shape (plan.length,).
-        messages: the messages, if they are recorded.
-        encrypt, aggregate: wall-clock seconds of the parties and of the observers.
-        processor: processor seconds of the batch.
-        process: host name and process number of the worker.
-        memory_mb: peak memory of the worker so far, in MB.
-    """
+    """What a worker returns for a batch. It contains no round, whose roster would be sent back with every batch."""
 
     first: int
     parties: int
@@ -360,10 +319,7 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
 
 
 def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store: Store | None) -> dict[str, list[int]]:
-    """Return the noise that each key holder adds, by its name; empty where they add none.
-
-    With a journal's store it is the same in a continued run, whose holders have posted it.
-    """
+    """Return the noise that each key holder adds, by its name; empty where they add none."""
     if spec.holder_shares is None:
         return {}
     noise = {}
@@ -380,10 +336,7 @@ def _drawn_noise(spec: SumSpec, holder: int) -> bytes:
 
 
 def _merge_products(products: Sequence[BallotProduct], additions: Sequence[BallotProduct]) -> list[BallotProduct]:
-    """Multiply each observer's product by its product of a batch.
-
-    Observers with the same product and the same addition share one merged object, so that it is computed once.
-    """
+    """Multiply each observer's product by its product of a batch."""
     merged: list[BallotProduct] = []
     for place, (product, addition) in enumerate(zip(products, additions, strict=True)):
         equal = (k for k in range(place) if products[k] is product and additions[k] == addition)
@@ -395,13 +348,7 @@ def _merge_products(products: Sequence[BallotProduct], additions: Sequence[Ballo
 def _process_batches(
     round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig, counted: frozenset[int]
 ) -> Iterator[_BatchResult]:
-    """Run the engine on all batches whose parties are not counted yet, and yield their results in any order.
-
-    The division into batches depends on the roster only, so that a continued sum has the same batches.
-
-    Raises:
-        JournalError: a batch is counted in part.
-    """
+    """Run the engine on all batches whose parties are not counted yet, and yield their results in any order."""
     remaining = []
     present = set(range(len(round_.roster)) if config.present is None else config.present)
     for first in range(0, len(round_.roster), BATCH):
@@ -463,11 +410,7 @@ def _process_batch(context: _BatchContext, batch: _Batch) -> _BatchResult:
 
 
 def _plaintext_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[Any]:
-    """Add the parties' vectors without encryption.
-
-    Returns:
-        Exact sums, shape (plan.length,): int64 if no sum can reach 2^62, Python integers otherwise.
-    """
+    """Add the parties' vectors without encryption."""
     plan = round_.plan
     small = max(-plan.minimum, plan.maximum) * plan.addends < 2**62
     total = np.zeros(plan.length, dtype=np.int64 if small else object)

@@ -52,12 +52,6 @@ class Engine(Protocol):
     ) -> Iterator[Output]:
         """Yield `function(shared, task())` for every task, in any order.
 
-        Args:
-            function: what workers run. Its exceptions are raised here.
-            shared: argument that all tasks need.
-            tasks: functions that return the second argument. Each is called when a worker is ready for it, so that not
-                all arguments are in memory at the same time.
-
         Raises:
             EngineError: the engine cannot be used; WorkersLostError if its workers died repeatedly.
         """
@@ -147,10 +141,7 @@ _loaded: tuple[str, Any] | None = None
 
 
 def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, task: Task) -> tuple[int, Output]:
-    """Return the task's place and the result of `function`, called in a worker process.
-
-    `shared` is mapped from the file at `path` at the first call, and reused by later calls.
-    """
+    """Return the task's place and the result of `function`, called in a worker process."""
     global _loaded
     if _loaded is None or _loaded[0] != path:
         _loaded = path, joblib.load(path, mmap_mode="r")
@@ -255,10 +246,7 @@ class DaskEngine:
 
 
 def _with_version(version: str, function: Callable[[Any, Task], Output], shared: Any, task: Task) -> Output:
-    """Return the result of `function`, called in a worker of a cluster.
-
-    The worker's version is checked first, since it may have joined late.
-    """
+    """Return the result of `function`, called in a worker of a cluster."""
     if psephos.__version__ != version:
         raise EngineError(
             f"a worker with psephos {psephos.__version__} has joined a run of psephos {version}, and its results could "

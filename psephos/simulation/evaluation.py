@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from psephos.budget import budget_of, unit_of_run
 from psephos.curator.evaluation import (
     BINS,
-    PlattScaling,
     calibrated,
     largest_error,
     plan_error_evaluation,
@@ -253,11 +252,7 @@ class EvaluationRun:
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
     ) -> EncryptedSum:
-        """Make the keys, and take the encrypted sum.
-
-        Raises:
-            PsephosError: as `setup_run_keys` and `simulate_sum`.
-        """
+        """Make the keys, and take the encrypted sum."""
         rows = [self.rows_of(number) for number in range(self.options.parties)]
         context: Any = {"transcript": transcript, "progress": progress, "roles": roles}
         if self._budget is not None:
@@ -265,14 +260,7 @@ class EvaluationRun:
         return take_sum(self.options, self.spec, rows, "score and encrypt", **context)
 
     def run(self, **context: Any) -> EvaluationResult:
-        """Take the encrypted sum, and estimate.
-
-        Args:
-            context: keywords of `sum`.
-
-        Raises:
-            PsephosError: as `sum`.
-        """
+        """Take the encrypted sum, and estimate."""
         spec, done = self.spec, self.sum(**context)
         released = self.model.release
         delta = stated(spec.plan.event, 0.0).delta
@@ -299,10 +287,7 @@ class EvaluationRun:
 
 
 def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> tuple[EvaluationOptions, Split]:
-    """Return the options with the table's number of parties and the model's task, and its rows in the model's encoding.
-
-    The rows are assigned to the parties.
-    """
+    """Return the options for the table and the model, and the rows in the model's encoding, assigned to the parties."""
     options = replace(options, task="regression" if isinstance(model, RegressionModel) else "classification")
     if isinstance(model, RegressionModel):
         _check_label(options, model)
@@ -353,10 +338,6 @@ def calibrated_model(model: Model, result: EvaluationResult) -> Model:
     calibration = result.estimate.calibration
     if calibration is None:
         raise InvalidParameter("Platt scaling was not fitted: the rows are too few for this epsilon")
-    return _scaled(model, calibration, result)
-
-
-def _scaled(model: Model, calibration: PlattScaling, result: EvaluationResult) -> Model:
     weights = np.vstack([np.array(model.coefficients).T, np.array(model.intercepts)])
     scaled = calibrated(weights, calibration)
     earlier = (replace(model.release, signal=None), *model.earlier)

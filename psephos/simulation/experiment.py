@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,17 +18,12 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.results import RunResult
 from psephos.results.evaluation import Evaluation
+from psephos.simulation.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PROTOCOLS", "Simulation", "simulate"]
-
-PROTOCOLS = ("tally", "average", "pathak", "psgd")
-"""Names of the protocols; the options of one are the class `NameOptions` in `psephos.simulation.name`."""
-
-REPEATED = ("pathak", "psgd")
-"""Protocols with one release per run, so that each epsilon and draw needs a run."""
+__all__ = ["Simulation", "simulate"]
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ def simulate(  # wide: an experiment's terms, each with its default
     X: ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
-    protocol: Literal["tally", "average", "pathak", "psgd"] = "tally",
+    protocol: Literal["tally", "statistic", "rehearsed", "record", "average", "pathak", "psgd"] = "tally",
     parties: int | None = None,
     sizes: Literal["equal", "dirichlet", "shards"] | Sequence[int] | NDArray[np.integer] = "equal",
     absent: float = 0.0,
@@ -143,7 +137,7 @@ def simulate(  # wide: an experiment's terms, each with its default
             public. Omit X and y to name data in `options` as on the command line: `dataset="digits"`, or
             `data="table.csv", label="outcome", public="open.csv"`.
         y: labels of any type, shape (n,). Their set, the classes, is public.
-        protocol: one of `PROTOCOLS`. pathak and psgd are for two classes.
+        protocol: one of `psephos.simulation.protocols.PROTOCOLS`. pathak and psgd are for two classes.
         parties: number of parties, M.
         sizes: how rows are assigned (`psephos.data.splits.split_dataset`), or the number of rows of each party.
         absent: share of the parties that are absent; they send nothing.
@@ -166,8 +160,7 @@ def simulate(  # wide: an experiment's terms, each with its default
     """
     if protocol not in PROTOCOLS:
         raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
-    module = import_module(f"psephos.simulation.{protocol}")
-    options_class, run = getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
+    chosen = PROTOCOLS[protocol]
     epsilons = converted("epsilons", epsilons, tuple[float, ...])
     draws = converted("draws", draws, int | None)
     methods = converted("methods", methods, tuple[str, ...])
@@ -177,18 +170,18 @@ def simulate(  # wide: an experiment's terms, each with its default
     if learners is not None:
         values["learners"] = (learners,) if isinstance(learners, str) else tuple(learners)
     values |= {"methods": methods} if methods else {}
-    known = [option.name for option in fields(options_class) if option.name not in ("epsilon", "draws")]
+    known = [name for name in chosen.free if name not in ("epsilon", "draws")]
     if unknown := [name for name in (*values, *options) if name not in known]:
         raise InvalidParameter(f"{protocol} has no option {', '.join(unknown)}; it has {', '.join(known)}")
     data = None if X is None else _dataset(X, y)
     if data is not None and (named := {"dataset", "data", "journal"} & options.keys()):
         raise InvalidParameter(f"X and y are given: leave {', '.join(sorted(named))} out")
-    base = options_class(**values, **options)
-    if (protocol == "psgd" or getattr(base, "joint", False)) and "dropouts" not in options:
+    base = chosen.options(**values, **options, **chosen.fixed)
+    if hasattr(base, "dropouts") and getattr(base, "joint", True) and "dropouts" not in options:
         base = replace(base, dropouts=len(base.away))
     transcript = Transcript() if transcript is None else transcript
     context: dict[str, Any] = {"data": data, "transcript": transcript, "progress": progress, "roles": roles}
-    if protocol in REPEATED:
+    if not isinstance(base.epsilon, tuple):  # one release per run, so that each epsilon and draw needs a run
         context["evaluation"] = Evaluation()  # shared by all runs, so that references are trained once
         if base.simulate_noise and draws not in (None, 1):
             raise InvalidParameter("with simulate_noise every draw has the same noise: set draws to 1")
@@ -197,7 +190,7 @@ def simulate(  # wide: an experiment's terms, each with its default
         runs = [replace(base, epsilon=epsilons, draws=draws)]
     for run_options in runs:
         run_options.check()
-    results: list[RunResult] = [run(run_options, **context) for run_options in runs]
+    results: list[RunResult] = [chosen.run(run_options, **context) for run_options in runs]
     evaluation = results[-1].evaluation
     assert evaluation.split is not None
     classes = evaluation.split.dataset.classes if y is None else tuple(np.unique(_labels(y)).tolist())

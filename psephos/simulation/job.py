@@ -219,10 +219,6 @@ class Job:
     def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
         """Read the data, assign rows to parties, and choose the method from public values.
 
-        Args:
-            options: the options of the run.
-            beside: other methods to release from the same votes, for comparison. Each spends epsilon again.
-
         Raises:
             InvalidParameter: the options cannot be used.
             DataError: the data cannot be used.
@@ -266,11 +262,7 @@ class Job:
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
     ) -> TallyResult:
-        """Train, vote, open the sum and release; `TallyResult.weights` has the released classifier.
-
-        Raises:
-            PsephosError: as `simulate_tally`.
-        """
+        """Train, vote, open the sum and release; `TallyResult.weights` has the released classifier."""
         result = simulate_tally(self.options, data=self.split, transcript=transcript, progress=progress, roles=roles)
         return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks])
 
@@ -334,11 +326,6 @@ class Job:
     def write(self, result: TallyResult, directory: Path, *, onnx: bool = False) -> list[Path]:
         """Write a result of `run` into a directory that exists.
 
-        Args:
-            result: the result.
-            directory: for the model, its card and the result's JSON.
-            onnx: write the model as ONNX, too.
-
         Returns:
             The paths of the files.
 
@@ -372,10 +359,7 @@ class Job:
         return Encoding(tuple(Column(name, "number", fill=fill) for name, fill in zip(names, fills, strict=True)))
 
     def _right_in_public(self, model: Model) -> float | None:
-        """Return the share of the user's labelled public rows that a model classifies correctly.
-
-        None without any, and where the method was fitted to these rows.
-        """
+        """Return the share of the user's labelled public rows that a model classifies correctly."""
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
         fitted = self.method in (*LABELLED_METHODS, *RECORD_METHODS)
         if self.options.public is None or not len(rows) or fitted:

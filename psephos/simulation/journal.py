@@ -75,12 +75,6 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
         """Create a journal, or open one to continue its run.
 
-        Args:
-            path: a directory: new, empty, or with a journal.
-            identity: the options of the run that affect its result, as JSON values; not the engine or the number of
-                workers. The version of Psephos is always added, since another version may partition data, train or
-                vote differently.
-
         Raises:
             JournalError: the directory holds something else, or a journal of another run or format; the journal is
                 damaged, readable by others, or in use; or the disk is full.
@@ -178,9 +172,6 @@ class SumJournal:
     def load(self, holders: int) -> SumState:
         """Return the last committed state, or the initial state if nothing was committed.
 
-        Args:
-            holders: number of key holders.
-
         Raises:
             JournalError: the journal is damaged.
         """
@@ -201,10 +192,6 @@ class SumJournal:
 
     def commit(self, state: SumState, messages: Sequence[SentMessage]) -> None:
         """Store a state, from which the sum can be continued, in one transaction.
-
-        Args:
-            state: progress of the sum.
-            messages: the messages since the last commit.
 
         Raises:
             JournalError: it cannot be written; the previous state stays valid.

@@ -176,11 +176,7 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
 
 
 def setup_run_keys(options: KeyOptions, degree: int, transcript: Transcript | None, progress: Progress) -> KeySetup:
-    """Make the keys of a run, of this degree, as its options say.
-
-    Raises:
-        InvalidParameter, WeakKeyError: as `setup_keys`.
-    """
+    """Make the keys of a run, of this degree, as its options say."""
     return setup_keys(
         options.parties,
         key_bits=options.key_bits,
@@ -217,13 +213,6 @@ def run_ceremony(
     progress: Progress = silent,
 ) -> list[KeyShare]:
     """Simulate the key ceremony of all holders.
-
-    Args:
-        terms: the terms of the ceremony.
-        roles: name of a holder ("holder 1", ...) -> function that returns the replacement of its honest role.
-        coins: returns the source of randomness of the holder of that name.
-        transcript: records every message.
-        progress: called after every batch of candidate moduli with the number tried and the number expected.
 
     Returns:
         The key shares, in the order of the holders.

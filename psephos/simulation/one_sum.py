@@ -51,21 +51,7 @@ def take_sum(
     roles: Mapping[str, Callable[[Role], Role]] | None = None,
     charge: tuple[RunBudget, PrivacyEvent] | None = None,
 ) -> EncryptedSum:
-    """Make the keys, and take one encrypted sum, whose noise is complete without the agreed number of absentees.
-
-    Args:
-        options: of the run.
-        spec: what is summed.
-        rows: each party's own data, M of them, absent parties included.
-        phase: what progress calls the parties' work.
-        transcript: records every message.
-        progress: called as the run proceeds.
-        roles: replaces roles by name.
-        charge: the budget file of the rows, and what the sum costs; every call costs it again.
-
-    Raises:
-        PsephosError: as `setup_run_keys`, `simulate_sum` and `RunBudget.charge`.
-    """
+    """Make the keys, and take one encrypted sum, whose noise is complete without the agreed number of absentees."""
     if charge is not None:
         budget = replace(charge[0], run=SYSTEM.draw(16))
         charges = [budget.release(charge[1].name, charge[1])]

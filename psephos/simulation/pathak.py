@@ -254,13 +254,7 @@ class PathakOptions(DataOptions):
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
     def terms(self, features: int, classes: tuple[str, str], smallest: int) -> PathakTerms:
-        """Return the terms of the protocol.
-
-        Args:
-            features: number of scaled features, d.
-            classes: names of the two classes.
-            smallest: number of records of the smallest party, which is public, since the simulation divides the rows.
-        """
+        """Return the terms of the protocol."""
         default = SMALLEST_SIZE if self.variant in CAUTIONS else smallest
         return make_terms(
             parties=self.parties,
@@ -308,11 +302,6 @@ def simulate_pathak(  # long: the fields of its result
     """Load and divide the data, run the protocol, and evaluate the classifier.
 
     Features are scaled on the public rows of the split.
-
-    Args:
-        options: the data, the parties, the variant and the keys.
-        data, evaluation: as in `psephos.simulation.sums.RunContext`.
-        roles, transcript, progress: as in `run_protocol`.
 
     Raises:
         InvalidParameter: an option is invalid, or the data set has more than two classes.

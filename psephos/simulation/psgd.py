@@ -228,14 +228,7 @@ def psgd_roles(
 
 
 class _RunObserver:
-    """Reads the states of all roles during a run, and compares each opened sum with the one in the clear.
-
-    Attributes:
-        driver: the driver of the run.
-        equal: whether all opened sums equal those in the clear; None before the first.
-        seconds: wall-clock seconds of each step of this run.
-        opened: the sums that this run opened.
-    """
+    """Reads the states of all roles during a run, and compares each opened sum with the one in the clear."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
         self.driver: Driver | None = None
@@ -344,11 +337,6 @@ def simulate_psgd(
     evaluation: Evaluation | None = None,
 ) -> PsgdResult:
     """Load and divide the data, make the keys, run the descent, and evaluate the classifier.
-
-    Args:
-        options: the data, the parties, the descent and the keys.
-        data, evaluation: as in `psephos.simulation.sums.RunContext`.
-        roles, transcript, progress: as in `descend`.
 
     Raises:
         InvalidParameter: the options are invalid; raised before anything is computed.

@@ -50,9 +50,6 @@ def vote_directions_nonprivate(voters: Iterable[Voter], auxiliary: Array, classe
 
     Returns:
         The weights, shape (d,) for two classes, (K, d) for more.
-
-    Raises:
-        PsephosError: as `plan_statistic` and the classifiers.
     """
     labels = [labels_of(voter, auxiliary, classes) for voter in voters]
     plan = plan_statistic(auxiliary, classes, len(labels), epsilon=None, source="vote-directions")

@@ -106,14 +106,8 @@ class RegressionRun:
     def run(self, **context: Any) -> tuple[RegressionResult, RegressionModel]:
         """Take the encrypted sum, and release the prediction.
 
-        Args:
-            context: transcript, progress and roles, as `take_sum`.
-
         Returns:
             The result, and the contents of the model file.
-
-        Raises:
-            PsephosError: as `take_sum`.
         """
         return self.release(self.sum(**context))
 
@@ -169,10 +163,7 @@ class RegressionRun:
         return errors
 
     def _references(self) -> dict[str, Array]:
-        """Return the predictions for the held-out rows of regressions that are fitted to all private rows.
-
-        One that cannot be fitted, such as to labels that overflow, is left out: the release has been paid for.
-        """
+        """Return the predictions for the held-out rows of regressions that are fitted to all private rows."""
         rows = np.concatenate(self.split.parties)
         X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
         predictions = {}

@@ -561,9 +561,6 @@ class SumExperiment:
     def release(self, methods_at: MethodsAt) -> list[dict[str, Method]]:
         """Evaluate every method without noise, and its releases at each epsilon.
 
-        Args:
-            methods_at: returns the methods at an epsilon, by name.
-
         Returns:
             The methods at each epsilon, in the order of the options; their cost states the delta that was asked for.
         """
@@ -596,10 +593,7 @@ class SumExperiment:
         return replace(method.ledger_entry, signal=signal, protects=self.options.protects)
 
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
-        """Return the cost of each release, and of all printed private accuracies together.
-
-        Whoever chooses a release after seeing all accuracies pays for all of them.
-        """
+        """Return the cost of each release, and of all printed private accuracies together."""
         entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
         draws = range(self.options.drawn)
         planned = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
@@ -660,12 +654,6 @@ def run_experiment(
     options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], loss: str, context: RunContext
 ) -> tuple[SumExperiment, dict[str, Any]]:
     """Check the options, split the data, train, take the sums, release and measure.
-
-    Args:
-        options: of the run.
-        sums: takes the encrypted sums that the methods need, and returns the methods as a function of epsilon.
-        loss: of the reference classifiers.
-        context: the optional arguments of the simulation.
 
     Returns:
         The experiment, and the fields of its result.

@@ -340,10 +340,6 @@ class TallyOptions(SumOptions):
 def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> TallyResult:
     """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate.
 
-    Args:
-        options: the data, the parties, the methods and the keys.
-        context: see `RunContext`.
-
     Raises:
         InvalidParameter: the options cannot be used.
         PsephosError: another error of `psephos.protocol.errors` ended the run.
@@ -377,10 +373,7 @@ def _with_shares(reveal: Callable[[SumExperiment], MethodsAt], run: SumExperimen
 
 
 def _reveal_alpha(run: SumExperiment) -> MethodsAt:
-    """Take the exact sums, to which the curator adds all noise; return the function that makes the methods.
-
-    The sums are the counts of votes, of the parameters, and of statistics of the parties' own rows.
-    """
+    """Take the exact sums, to which the curator adds all noise; return the function that makes the methods."""
     options, population = run.options, run.population
     assert isinstance(options, TallyOptions)
     loss = loss_named(options.loss, population.classes)
@@ -470,10 +463,7 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 
 
 def _rehearsed_method(model: PublicModel, run: SumExperiment, name: str, epsilon: float) -> Method:
-    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties.
-
-    Where no gain is expected, no party is asked, and the method is the public model.
-    """
+    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties."""
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
     parties = options.parties

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 import signal
@@ -545,19 +544,6 @@ def test_the_total_is_on_card_and_terminal_and_in_json_and_report(table: Path, t
     assert "epsilon 2.5" in command("budget", str(tmp_path / "b"), "--limit", "7")
     with BudgetFile(tmp_path / "b") as file:
         assert file.limit == PrivacyLimit(7.0)
-
-
-def test_a_card_without_a_budget_is_about_its_release_alone(table: Path) -> None:
-    job = Job(replace(options_of(table, Path("none")), budget=None))
-    result = job.run()
-    assert result.budget is None
-    assert "this release alone" in model_card(job.model(result), result, job.split, None)
-
-
-def test_budget_makes_no_file(tmp_path: Path) -> None:
-    with pytest.raises(BudgetFileError):
-        command("budget", str(tmp_path / "none"))
-    assert not os.listdir(tmp_path)
 
 
 def test_a_new_table_of_the_same_owner_is_added(table: Path, tmp_path: Path) -> None:

@@ -72,13 +72,6 @@ def test_every_output_of_a_run_states_the_same_delta(method: str, mechanism: str
     assert DELTA.findall((tmp_path / "card.md").read_text()) == [expected]
 
 
-def test_the_option_is_called_a_target() -> None:
-    words = ["run", "--help"]
-    text = " ".join(re.sub(r"[│\s]+", " ", CliRunner().invoke(build(), words).output).split())
-    assert "Target of gaussian noise" in text
-    assert "2^-64" in text
-
-
 def test_the_stated_delta_covers_the_cost() -> None:
     assert stated_delta() == NUMERICAL_DELTA == 2.0**-64
     for epsilon in (1e-9, 1.0, MAX_EPSILON):

@@ -35,8 +35,3 @@ def test_progress_counts_the_releases_of_each_epsilon() -> None:
     for draw in sweep(samplers_at, (1.0, 0.5), 2, lambda *step: steps.append(step)):
         assert steps[-1][1] < steps[-1][2], f"{draw} was reported before it was measured"
     assert steps == [("release", done, 4) for done in range(5)] + [("release", done, 2) for done in range(3)]
-
-
-def test_weights_are_not_in_the_representation_of_a_release() -> None:
-    (draw,) = sweep(lambda epsilon: {"vote": lambda: np.full(3, 0.25)}, (1.0,), 1)
-    assert "0.25" not in repr(draw)

@@ -51,11 +51,6 @@ def test_any_names_survive_a_list_and_a_hint(names: list[str]) -> None:
     assert parsed(*shlex.split(words_for("ignore", names))).ignore == tuple(names)
 
 
-def test_names_without_commas_stand_in_a_list_as_they_are() -> None:
-    assert join_list(["a b", "c=d", "é"]) == "a b,c=d,é"
-    assert join_list([]) == ""
-
-
 def test_the_home_directory_is_known_in_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/h")
     for words in (["--file", "~/b"], ["--file=~/b"]):

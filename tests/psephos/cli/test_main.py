@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -21,18 +20,15 @@ from typing import Any
 import click.testing
 import pytest
 import typer
-from rich.console import Console
 from typer.testing import CliRunner
 
 from psephos.cli import reproduce, simulate
 from psephos.cli.lazy import LazyGroup
 from psephos.cli.main import COMMANDS, build, main
 from psephos.cli.shared import ProgressDisplay, finish, start_logging
-from psephos.cli.show import show
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
-from psephos.results import KINDS, Curve, Result, TallyResult
-from psephos.results.base import Page, Panel, timed
+from psephos.results import KINDS, Result, TallyResult
 from psephos.simulation.tally import TallyOptions
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
@@ -121,22 +117,6 @@ def test_the_hint_after_an_interrupt(words: list[str], way_on: str) -> None:
     from psephos.cli.main import _how_to_continue
 
     assert _how_to_continue(words) == way_on
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run", "--label", "status", "--data", "vote"],
-        ["run", "--report", "watch"],
-        ["--log-level", "agent", "run"],
-        ["simulate", "tally", "--data", "join"],
-    ],
-)
-def test_the_hint_after_an_interrupt_ignores_option_values(words: list[str]) -> None:
-    from psephos.cli.main import _how_to_continue
-
-    assert _how_to_continue(words) == "nothing was saved to continue from; --journal DIR saves it"
-    assert _how_to_continue(["audit", *words[1:]]) == "nothing was saved to continue from"
 
 
 def test_the_hint_after_an_interrupt_knows_the_options_of_the_command_line() -> None:
@@ -231,64 +211,6 @@ def test_a_full_disk_prints_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "value"),
-    [
-        (["run", "--parties", "3.5"], "3.5"),
-        (["plan", "--parties", "x"], "x"),
-        (["plan", "--parties", "9" * 5000], "999"),
-        (["run", "--epsilon", "a,b"], "a,b"),
-        (["run", "--method", "foo"], "foo"),
-        (["watch", "study.toml", "--board", "board.sqlite", "--port", "70000"], "70000"),
-        (["watch", "study.toml", "--board", "board.sqlite", "--poll", "soon"], "soon"),
-    ],
-)
-def test_values_of_a_wrong_type_are_reported_in_plain_english(words: list[str], value: str) -> None:
-    """Typer converts values with pydantic, whose texts are about programs ("unable to parse string as an integer")."""
-    ended = CliRunner().invoke(build(), words)
-    assert ended.exit_code == 2
-    text = ended.output
-    assert next(word for word in reversed(words) if word.startswith("--")) in text
-    assert value in text
-    for phrase in ("Input should", "Value error", "unable to parse", "pydantic"):
-        assert phrase not in text
-
-
-@pytest.mark.slow
-def test_closed_outputs_are_tolerated() -> None:
-    command = ["sh", "-c", 'exec "$0" "$@" >&- 2>&-', sys.executable, "-m", "psephos", *PLAN]
-    assert subprocess.run(command).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "way_on"),
-    [
-        (["run", "--dataset", "shops.csv"], "docs/own-data.md"),
-        (["simulate", "tally", "--draws", "0"], "draws"),
-        (["simulate", "tally", "--colluders", "3"], "reveal statistic"),
-        (["run", "--learners", "tre"], "logistic, "),
-        (["run", "--epsilon", "1e-300"], "it must be a number from 1e-09 to 64"),
-        (["run", "--epsilon", "nan"], "it must be a number from 1e-09 to 64"),
-        (["run", "--key-bits", "100000"], "100000"),
-        (["simulate", "pathak", "--key-bits", "100000"], "100000"),
-        (["plan", "--parties", "5", "--samples", "9", "--key-bits", "100000"], "100000"),
-        (["audit", "--samples", "5"], "use them with --privacy"),
-        (["audit", "--epsilon", "2"], "use them with --privacy"),
-        (["audit", "--privacy", "--samples", "0"], "at least 10 outputs"),
-        (["run", "--key-bits", "1024"], "--test-key"),
-        (["reproduce", "hamm-har", "--key-bits", "1024"], "--test-key"),
-        (["audit", "--privacy", "--thorough"], "leave the rest out"),
-        (["--log-level", "loud", "run"], "--log-level is debug, info, warning or error"),
-    ],
-)
-def test_errors_say_what_to_do(words: list[str], way_on: str) -> None:
-    from psephos.protocol.errors import InvalidParameter
-
-    done = invoke(*words)
-    assert isinstance(done.exception, InvalidParameter)
-    assert way_on in str(done.exception)
-
-
-@pytest.mark.parametrize(
     ("words", "status", "says"),
     [
         (["run", "--key-bits", "1024"], 2, "2048"),
@@ -357,28 +279,6 @@ def test_a_wrong_count_is_shown_and_fails(exact: bool, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["tally_equals_plaintext"] is exact
 
 
-def test_a_finished_descent_is_shown_again(tmp_path: Path) -> None:
-    walk = ("simulate", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key", "--verbose")
-    first, again = (invoke(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
-    assert "Opened sums against the clear ones: equal" in " ".join(first.stdout.split())
-    assert again.exit_code == 0, again.stderr
-    assert "every step was in the journal" in " ".join(again.stdout.split())
-
-
-@pytest.mark.parametrize(
-    "words", [["run", "--variant", "printed"], ["simulate", "psgd", "--learners", "tree"], ["run", "--epsilon", "much"]]
-)
-def test_options_of_other_commands_are_refused(words: list[str]) -> None:
-    assert invoke(*words).exit_code == 2
-
-
-def test_a_report_into_a_file_is_refused_before_the_run(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("mine")
-    done = invoke("run", "--report", str(tmp_path / "taken"))
-    assert "is a file; name another one" in str(done.exception)
-    assert (tmp_path / "taken").read_text() == "mine"
-
-
 def test_a_failing_report_loses_no_result(tmp_path: Path) -> None:
     """The result is there; then the figures turn out to have no place."""
     (tmp_path / "figures").write_text("in the way")
@@ -421,13 +321,6 @@ def test_without_a_terminal_progress_is_printed_at_intervals() -> None:
     assert "psephos: count, 5 of 7, 0 s\n" in heard.getvalue()
 
 
-def test_without_a_terminal_a_short_run_is_quiet() -> None:
-    heard = Heard()
-    with ProgressDisplay(stream=heard) as progress:
-        progress("count", 1, 7)
-    assert heard.getvalue() == ""
-
-
 ROLE = re.compile(r"board|curator|consumers|(party|holder) \d+")
 
 
@@ -458,21 +351,6 @@ def test_the_log_has_json_lines_without_secrets(words: tuple[str, ...]) -> None:
     assert [(name, value) for line in lines for name, value in line.items() if not harmless[name](value)] == []
 
 
-def test_log_times_are_in_utc_with_offset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    try:
-        start_logging("info")
-        record = logging.makeLogRecord(
-            {"name": "psephos.test", "levelno": logging.INFO, "msg": "now", "created": 86400.5}
-        )
-        logging.getLogger("psephos.test").handle(record)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert json.loads(capsys.readouterr().err)["time"] == "1970-01-02T00:00:00.500+00:00"
-
-
 def test_a_log_line_that_cannot_be_written_does_not_end_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     start_logging("info")
     log = logging.getLogger("psephos.test")
@@ -484,22 +362,6 @@ def test_a_log_line_that_cannot_be_written_does_not_end_the_command(monkeypatch:
         monkeypatch.undo()
         with contextlib.suppress(OSError):
             full.close()
-
-
-def test_a_result_fits_80_columns() -> None:
-    """No cell is cut in 80 columns, and no number has 16 digits."""
-    curves = [Curve(f"method {n}", [0.1, 1.0], [0.6914767111, 0.5], [0.0123456789, 0.25]) for n in range(5)]
-
-    class RenderedFigure(Result):
-        def page(self) -> Page:
-            return Page(title="drawn", panels=[Panel("a title", "epsilon (log scale)", "test error", curves)])
-
-    heard = io.StringIO()
-    show(RenderedFigure(phases=timed({"total": 1.5})), Console(file=heard, width=80))
-    text = heard.getvalue()
-    assert "…" not in text
-    assert "69147" not in text
-    assert text.count("0.691±0.012") == len(curves)
 
 
 @pytest.mark.parametrize("reported", [False, True])

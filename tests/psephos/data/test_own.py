@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psephos.data.own import OwnTable, TableOptions, coins, held_out_rows, row_keys
 from psephos.data.schema import DRAWN_SAMPLES
 from psephos.data.splits import Split
-from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 
 CITIES = ("Lima", "Oslo", "Rome")
 TIERS = ("gold", "silver", "tin")
@@ -290,14 +290,6 @@ def test_cells_outside_the_range_are_reported(tmp_path: Path) -> None:
 DATES = '[columns.seen]\nkind = "date"\nminimum = 2024-01-01\nmaximum = 2024-12-31\n'
 
 
-def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.csv", "shop,seen,tier\n" + "a,2024-03-01,gold\nb,,tin\n" * 6)
-    table = OwnTable(by_schema(path, 'classes = ["gold", "tin"]\n' + DATES + "fill = 2024-02-01\n", held_out=0.0))
-    split = table.deal(2, seed=0)
-    assert own_rows(split, 0)[0][0] == [19783.0]
-    assert own_rows(split, 1)[0][0] == [19754.0]
-
-
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -321,11 +313,6 @@ def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
 def test_a_schema_that_does_not_fit_the_table_is_refused(tmp_path: Path, schema: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
         OwnTable(by_schema(shops(tmp_path / "t.csv"), schema))
-
-
-def test_a_missing_schema_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(DataSetMissingError):
-        OwnTable(options(shops(tmp_path / "t.csv"), public=None, schema=str(tmp_path / "nowhere.toml")))
 
 
 # -- what cannot be dealt

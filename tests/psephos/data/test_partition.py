@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
-from psephos.data.datasets import Dataset, load
+from psephos.data.datasets import load
 from psephos.data.own import OwnTable
-from psephos.data.partition import AbsentRole, DataOptions, load_split, one_of, scaler_for
-from psephos.data.preprocessing import default_scaler
+from psephos.data.partition import DataOptions, load_split
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.roles import Step
 from psephos.simulation.evaluation import EvaluationOptions
 from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.job import JobOptions
@@ -27,27 +24,6 @@ from psephos.simulation.sums import SumOptions
 from psephos.simulation.tally import TallyOptions
 
 SMALL = DataOptions(parties=4)
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        {"parties": 2},
-        {"absent": 0.0},
-        {"absent": 0.999},
-        {"sizes": "5,6,7,8"},
-        {"sizes": "5,6,7", "parties": 3},
-        *({"sizes": deal} for deal in ("equal", "dirichlet", "shards")),
-        {"samples_per_party": 5, "sizes": "shards"},
-        {"data": "t.csv", "label": "y", "party": "who", "public": "9"},
-        {"data": "t.csv", "label": "y", "schema": "t.toml"},
-        {"data": "t.csv", "label": "y", "sizes": "shards", "public": "open.csv"},
-        {"data": "t.csv", "label": "y", "public": "open.csv", "held_out": 0.0},
-    ],
-    ids=str,
-)
-def test_the_extreme_valid_options_are_accepted(one: dict[str, Any]) -> None:
-    replace(SMALL, **one).check()
 
 
 @pytest.mark.parametrize(
@@ -105,14 +81,6 @@ def test_a_record_is_not_protected_where_a_random_order_decides_which_rows_are_s
         options(**{**DEALT, "party": "who"}, **change).check()
 
 
-def test_unknown_choices_are_refused() -> None:
-    one_of("scaling", None, None, "max-norm")
-    one_of("scaling", "max-norm", None, "max-norm")
-    for chosen in (None, "maxnorm"):
-        with pytest.raises(InvalidParameter, match="scaling is one of max-norm, unit-rows, not"):
-            one_of("scaling", chosen, "max-norm", "unit-rows")
-
-
 def test_absent_parties_are_chosen_by_the_seed() -> None:
     """Half a party is rounded to an even number of them, as Python does."""
     options = DataOptions(parties=10, absent=0.35, seed=5)
@@ -148,11 +116,6 @@ def test_rows_are_split_by_the_options(choices: dict[str, Any], arguments: dict[
     same(options.deal(data, samples=11, auxiliary=60), split_dataset(data, 4, 3, auxiliary=60, **few))
 
 
-def test_the_number_of_auxiliary_samples_follows_the_options() -> None:
-    for auxiliary, expected in ((None, 41), (60, 60)):
-        assert len(load_split(SumOptions(parties=7, auxiliary=auxiliary))[1].auxiliary) == expected
-
-
 def test_synthetic_data_grows_with_the_parties() -> None:
     """At least 2,000 in all."""
     for options, rows in (
@@ -163,21 +126,6 @@ def test_synthetic_data_grows_with_the_parties() -> None:
     ):
         data = load_split(replace(options, dataset="synthetic"))[1].dataset
         assert data.X_train.shape[0] == rows
-
-
-def test_own_data_gets_the_general_scaler() -> None:
-    for name, default in (("digits", "digits"), ("patients.csv", "your own")):
-        assert scaler_for(name).get_params() == default_scaler(default).get_params()
-    assert scaler_for("digits").get_params() != scaler_for("patients.csv").get_params()
-
-
-def test_options_in_json() -> None:
-    tree = DecisionTreeClassifier(max_depth=3)
-    document = TallyOptions(learners=("knn", tree), epsilon=(0.5, 2.0), parties=9).plain()
-    assert document["learners"] == ["knn", "DecisionTreeClassifier(max_depth=3)"]
-    assert (document["epsilon"], document["methods"]) == ([0.5, 2.0], [])
-    assert (document["parties"], document["dataset"], document["lam"]) == (9, "breast-cancer", None)
-    assert document.keys() == vars(TallyOptions()).keys()
 
 
 # -- a table of one's own
@@ -224,13 +172,6 @@ def test_default_holders_and_threshold(
     assert (chosen.plain()["holders"], chosen.plain()["threshold"]) == expected
 
 
-@pytest.mark.parametrize("options", [{"holders": 4}, {"threshold": 4}, {"threshold": 0}, {"holders": 0}])
-@pytest.mark.parametrize("kind", [TallyOptions, PsgdOptions])
-def test_impossible_numbers_of_holders_are_refused(kind: type[HolderOptions], options: dict[str, int]) -> None:
-    with pytest.raises(InvalidParameter):
-        kind(parties=3, **options).check()
-
-
 def test_a_table_without_party_column_is_split(table: dict[str, Any]) -> None:
     options = DataOptions(**table, parties=3, sizes="dirichlet", concentration=3.0, seed=2)
     chosen, split = load_split(options)
@@ -252,17 +193,3 @@ def test_comparison_needs_held_out_rows(table: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
         load_split(DataOptions(**table, parties=3, held_out=0.0))
     assert DataOptions().compares is True
-
-
-def test_options_are_checked_before_the_split() -> None:
-    nothing = Dataset("none", np.empty((0, 1)), np.empty(0, int), None, None, ("a", "b"), "drawn")
-    with pytest.raises(InvalidParameter, match="at least 2 parties"):
-        load_split(DataOptions(parties=1), nothing)
-
-
-def test_an_absent_role_sends_nothing() -> None:
-    class Somebody:
-        name = "party 3"
-
-    absent = AbsentRole(Somebody())  # type: ignore[arg-type]
-    assert (absent.name, absent.start(), absent.receive((), ())) == ("party 3", Step(()), Step(()))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,14 +24,6 @@ def shaped(train: int, test: int | None = 2) -> Dataset:
 
 def used(split: Split) -> list[int]:
     return sorted([*split.auxiliary.tolist(), *(row for rows in split.parties for row in rows.tolist())])
-
-
-def test_har_is_split_as_in_the_paper() -> None:
-    split = split_dataset(shaped(7352, 2947), 1000)
-    assert set(split.sizes) == {6}
-    assert len(split.auxiliary) == 1352
-    assert len(split.test) == 2947
-    assert used(split) == list(range(7352))
 
 
 def test_kdd99_is_split_as_in_the_paper() -> None:
@@ -63,12 +54,6 @@ def test_given_sizes_leave_a_tenth_or_what_is_left() -> None:
     assert len(split_dataset(shaped(100), 10, samples_per_party=3).auxiliary) == 10
     assert len(split_dataset(shaped(100), 10, samples_per_party=9).auxiliary) == 10
     assert len(split_dataset(shaped(101), 12, samples_per_party=8).auxiliary) == 5
-
-
-def test_given_auxiliary_size() -> None:
-    split = split_dataset(shaped(100), 7, auxiliary=40)
-    assert split.sizes.tolist() == [8] * 7
-    assert len(split.auxiliary) == 40
 
 
 def test_stratified_test_set_where_none_is_published() -> None:
@@ -116,17 +101,6 @@ def test_rows_of_parties_curator_and_test() -> None:
     assert "5 parties of 10 samples" in repr(split)
     with pytest.raises(ValueError, match="read-only"):
         split.auxiliary[0] = 0
-
-
-def test_sparse_features() -> None:
-    plain = shaped(60)
-    data = Dataset("sparse", scipy.sparse.csr_matrix(plain.X_train), plain.y_train, None, None, ("a", "b"), "made here")
-    split = split_dataset(data, 4)
-    assert split.X_auxiliary.shape == (len(split.auxiliary), 1)
-    assert split.private(0, 2)[0].toarray()[:, 0].tolist() == [
-        *split.parties[0].tolist(),
-        *split.parties[1].tolist(),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -189,11 +163,3 @@ def test_skewed_splits_have_skewed_labels() -> None:
     assert max(len(np.unique(data.y_train[rows])) for rows in sharded.parties) <= 4
     assert np.mean([len(np.unique(data.y_train[rows])) for rows in sharded.parties]) < 2.5
     assert np.ptp(split_dataset(data, 20, 3, deal="dirichlet").sizes) > 20 * np.ptp(sharded.sizes)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"deal": "cards"}, {"deal": "dirichlet", "concentration": 0.0}, {"deal": "shards", "parties": 150}]
-)
-def test_invalid_splits_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameter):
-        split_dataset(shaped(200), wrong.pop("parties", 5), 0, **wrong)

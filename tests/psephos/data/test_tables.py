@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.data.tables import LARGEST, Encoding, canonical, cells_of, described_columns, read_cells, read_table
-from psephos.options import split_list
+from psephos.data.tables import LARGEST, Encoding, canonical, cells_of, read_cells, read_table
 from psephos.protocol.errors import DataError, DataSetMissingError
 
 
@@ -361,12 +360,6 @@ def test_columns_that_identify_rows_are_named(name: str, cells: list[str], warne
     assert all(f"--ignore {name}" in warning for warning in warnings)
 
 
-@pytest.mark.parametrize("cells", [["1,033.0", "2,113.5"], ["1,033.0", "20"], ["12,345,678", "1"]])
-def test_thousands_separators_do_not_make_a_column_text(cells: list[str]) -> None:
-    with pytest.raises(DataError, match=r"1234\.5 for 1,234\.5"):
-        Encoding.learn(public(x=cells))
-
-
 def test_a_private_cell_is_not_repeated() -> None:
     encoding, _ = Encoding.learn(public(age=["1", "2"]))
     with pytest.raises(DataError, match="row 2") as refused:
@@ -374,12 +367,6 @@ def test_a_private_cell_is_not_repeated() -> None:
     assert "seventy" not in str(refused.value)
     with pytest.raises(DataError, match="no column 'age'; it has 'years' only"):
         encoding.apply(public(years=["3"]))
-
-
-def test_listed_columns_can_be_copied_into_options() -> None:
-    names = ["age", "dose, mg", 'a "b"']
-    listed = described_columns(pd.DataFrame(columns=names))
-    assert split_list(listed.partition(": ")[2]) == tuple(names)
 
 
 @given(st.lists(st.one_of(st.floats(-LARGEST, LARGEST), st.integers(-(2**60), 2**60), st.none()), min_size=1))

@@ -42,21 +42,6 @@ def test_lemma_5_bounds_the_exact_quantile(k: int, theta: float, delta: float) -
         assert quantile == pytest.approx(lemma_5(1, theta, delta), rel=1e-9)
 
 
-def test_the_formulas_by_hand() -> None:
-    d, c, lam, m, n, eps, dp, ds, w0 = BASE.values()
-    noise = d**2 * (c + lam) * math.log(d / dp) ** 2 / (lam**2 * eps**2)
-    rest = 16 * (32 + math.log(1 / ds)) / (lam * n) + lam / 2 * w0**2
-    lemma = {k: BASE[k] for k in ("dimension", "smoothness", "lam", "parties", "epsilon", "delta_p")}
-    assert lemma_6(**lemma) == pytest.approx(2 * noise / m**2, rel=1e-12)
-    assert theorem_4(**BASE) == pytest.approx(4 * noise / m**2 + rest, rel=1e-12)
-    without = {k: v for k, v in BASE.items() if k != "parties"}
-    assert equation_11(**without) == pytest.approx(4 * noise + rest, rel=1e-12)
-    # A sensitivity of one's own takes the papers' place, and half the sensitivity is a quarter of the noise term.
-    assert theorem_4(**BASE, sensitivity=2 / (m * lam)) == pytest.approx(theorem_4(**BASE), rel=1e-12)
-    halved = theorem_4(**BASE, sensitivity=1 / (m * lam))
-    assert halved - rest == pytest.approx((theorem_4(**BASE) - rest) / 4, rel=1e-9)
-
-
 def population(size: int, seed: int, parties: int = 25) -> tuple[np.ndarray, np.ndarray]:
     """A distribution with finite support: features in the ball, and the counts of an ensemble's votes on each."""
     generator = np.random.default_rng(seed)

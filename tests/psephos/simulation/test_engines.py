@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 
@@ -10,14 +9,8 @@ import numpy as np
 import pytest
 
 from psephos import __version__
-from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMissingError
-from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine, _with_version, make_engine
-
-
-def test_engine_names() -> None:
-    assert make_engine(workers=3) == LocalEngine(3, FEWEST_BATCHES)
-    assert make_engine("local").count_workers() == os.cpu_count()
-    assert make_engine("dask", scheduler="tcp://a:1") == DaskEngine("tcp://a:1")
+from psephos.protocol.errors import EngineError, InvalidParameter
+from psephos.simulation.engines import DaskEngine, LocalEngine, _with_version, make_engine
 
 
 @pytest.mark.parametrize(
@@ -28,15 +21,6 @@ def test_engine_names() -> None:
 def test_invalid_engines_are_refused(name: str, options: dict) -> None:
     with pytest.raises(InvalidParameter):
         make_engine(name, **options)
-
-
-def test_attributes_of_an_engine_open_no_connection() -> None:
-    """No attribute asks the scheduler, which is not there; a method does."""
-    engine = DaskEngine("tcp://127.0.0.1:1", timeout=0.1)
-    for name in dir(engine):
-        getattr(engine, name)
-    with pytest.raises(SchedulerMissingError):
-        engine.count_workers()
 
 
 def add(shared: dict, task: int) -> tuple[int, bool]:
@@ -74,12 +58,6 @@ def test_every_task_runs_once_in_workers() -> None:
     # operator-like functions that workers can import without this module
     results = LocalEngine(2).run(np.take, np.arange(40) * 3, tasks)
     assert sorted(int(value) for value in results) == [3 * n for n in range(40)]
-
-
-@pytest.mark.parametrize(("tasks", "here"), [(3, True), (4, False)])
-def test_few_batches_run_in_this_process(tasks: int, here: bool) -> None:
-    processes = LocalEngine(2, fewest=4).run(lambda shared, task: os.getpid(), None, [partial(int, 1)] * tasks)
-    assert {process == os.getpid() for process in processes} == {here}
 
 
 def test_exceptions_of_tasks_are_raised() -> None:

@@ -21,8 +21,8 @@ from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, load_mod
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.results import EvaluationResult, Result
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
+from psephos.results import EvaluationResult
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
 from psephos.simulation.job import JobOptions
 from psephos.simulation.regression import RegressionRun
 
@@ -147,27 +147,6 @@ def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: Rel
         np.testing.assert_allclose(grid.predict(rows), regressor.predict(rows[:, :-1]), rtol=1e-12)
     high = regressor.model.ranges[0][1]
     assert max(run.rows_of(number)[0][:, 0].max() for number in range(5)) == high < 1e6
-
-
-def test_a_result_is_read_from_its_json_and_shown(result: EvaluationResult, classifier: ReleasedClassifier) -> None:
-    document = json.loads(json.dumps(result.as_json()))
-    assert document["accuracy"] is None
-    assert document["estimate"]["errors"]["r2"]["value"] == pytest.approx(0.9, abs=0.1)
-    assert Result.from_json(document) == result
-    page = result.page()
-    assert page.answer.startswith("R² is")
-    assert [line[0] for line in page.tables[0].rows] == [
-        "R²",
-        "RMSE",
-        "mean absolute error",
-        "share of rows clipped",
-        "rows",
-    ]
-    assert any("count as the nearer end" in text for text in page.texts("note"))
-    assert not any("Platt" in text for text in page.texts("note"))
-    assert "prediction" in page.cost
-    with pytest.raises(InvalidParameter):
-        calibrated_model(classifier.model, result)
 
 
 def test_many_clipped_rows_are_warned_of(table: Path, regressor: ReleasedRegressor, result: EvaluationResult) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,12 @@ from typer.testing import CliRunner
 from psephos.budget import table_digest, unit_of_run
 from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
-from psephos.curator.signal import Signal
 from psephos.data.tables import Encoding
 from psephos.model import ReleasedClassifier, load_model, written_model
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
-from psephos.results import EvaluationResult, Release, Result
+from psephos.results import EvaluationResult, Release
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import Job, JobOptions
 
@@ -106,15 +100,6 @@ def test_the_rows_are_those_that_the_run_held_out(table: Path, classifier: Relea
     assert sum(len(every.rows_of(number)[1]) for number in range(6)) == ROWS
 
 
-def test_a_result_is_read_from_its_json(result: EvaluationResult) -> None:
-    document = json.loads(json.dumps(result.as_json()))
-    assert document["kind"] == "evaluation"
-    assert document["accuracy"]["value"] == result.estimate.accuracy.value
-    assert document["unit"] == "record"
-    assert Result.from_json(document) == result
-    assert "notice" not in document  # every number is covered by epsilon
-
-
 def test_the_result_is_a_function_of_the_noisy_sum(table: Path, classifier: ReleasedClassifier) -> None:
     """With the same noise, a table with one row more changes the estimates and nothing else; times are not of rows."""
     frame = pd.read_csv(table)
@@ -127,27 +112,6 @@ def test_the_result_is_a_function_of_the_noisy_sum(table: Path, classifier: Rele
     assert first.estimate != second.estimate
     settled = {"phases": {}, "options": first.options, "dataset": "", "estimate": first.estimate}
     assert replace(first, **settled) == replace(second, **settled)
-
-
-def test_costs_add_up_where_the_release_protects_what_the_evaluation_protects(
-    table: Path, classifier: ReleasedClassifier, result: EvaluationResult
-) -> None:
-    release = classifier.model.release
-    assert release.delta is not None
-    assert result.together is not None
-    assert (result.together.epsilon, result.together.delta) == (25.0, release.delta + stated_delta())
-    assert result.together.releases == 2
-    check_cost(EvaluationRun(options_of(table, epsilon=20.0), classifier), result)
-    run = EvaluationRun(options_of(table, unit="party"), classifier)
-    by_party = run.run()
-    assert by_party.together is None
-    check_cost(run, by_party)
-    assert by_party.privacy.unit == "party"
-    assert by_party.estimate.rows is None
-    assert any("--unit record" in text for text in by_party.cautions)
-    model = classifier.model
-    whole = ReleasedClassifier(msgspec_replace(model, release=replace(model.release, protects=PrivacyUnit("party"))))
-    assert EvaluationRun(options_of(table, rows="all"), whole).run().together is not None
 
 
 def msgspec_replace(model: Any, **change: Any) -> Any:
@@ -219,51 +183,6 @@ def test_absent_parties_are_allowed_for_or_refused(table: Path, classifier: Rele
 
 
 # -- what was asked for arrives
-
-
-def test_the_plan_has_the_terms_of_the_options(table: Path, classifier: ReleasedClassifier) -> None:
-    """Two shares make up the noise: those of six without an observer, one that tells it its noise, and two missing."""
-    terms: dict[str, Any] = {"epsilon": 3.0, "bins": 4, "colluders": 1, "dropouts": 2}
-    spec = EvaluationRun(options_of(table, **terms), classifier).spec
-    plan, model = spec.plan, classifier.model
-    assert (plan.parties, plan.unit, plan.epsilon) == (6, "record", 3.0)
-    assert (plan.scores.bins, plan.scores.classes) == (4, 2)
-    assert (plan.inflation, spec.shares.contributors, spec.colluders, spec.persons) == (3.0, 2, 1, "")
-    np.testing.assert_array_equal(plan.scores.weights[:, 0], [*model.coefficients[0], *model.intercepts])
-    usual = EvaluationRun(options_of(table, unit="party"), classifier).spec
-    assert (usual.plan.unit, usual.plan.epsilon) == ("party", 1.0)
-    assert (usual.plan.inflation, usual.shares.contributors, usual.colluders) == (2.0, 3, 2)
-    assert EvaluationOptions().workers == min(2, os.cpu_count() or 1)
-    assert EvaluationOptions().compares is False
-
-
-def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
-    rounds, transcript, steps = list[Round](), Transcript(), list[tuple[str, int, int]]()
-
-    def keep(role: Role) -> Role:
-        rounds.append(role.round)  # type: ignore[attr-defined]
-        return role
-
-    chosen: dict[str, Any] = {"absent": 0.17, "dropouts": 2, "colluders": 1, "holders": 4, "threshold": 2}
-    run = EvaluationRun(options_of(table, **chosen, budget=str(tmp_path / "b"), seed=5), classifier)
-    result = run.run(transcript=transcript, progress=lambda *far: steps.append(far), roles={"holder 4": keep})
-    (made,) = rounds
-    key = made.threshold_key
-    assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 6))
-    assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (4, 2, True, 4)
-    (gone,) = run.options.away
-    voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
-    assert sorted(voted) == [f"party {number}" for number in range(6) if number != gone]
-    assert steps == [("score and encrypt", 0, 5), ("score and encrypt", 5, 5)]
-    assert result.options == run.options.plain()
-    assert (result.dataset, result.class_names, result.method) == (run.split.dataset.name, ["no", "yes"], "newton")
-    assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (5, 1, True)
-    assert result.ciphertexts_per_ballot == made.plan.ciphertexts
-    assert result.bytes_per_ballot == Ballot.encoded_length(made)
-    assert result.released == classifier.model.release
-    assert result.budget is not None
-    assert result.budget.totals[0].epsilon == 1.0
-    assert EvaluationRun(options_of(table), classifier).run().budget is None
 
 
 @pytest.mark.parametrize(
@@ -351,64 +270,6 @@ def test_costs_are_added_where_every_release_protects_what_is_evaluated(
     assert (stated and (stated.releases, stated.epsilon, stated.delta)) == (cost and pytest.approx(cost))
 
 
-def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, result: EvaluationResult) -> None:
-    warned = result.page().warnings
-    assert warned
-    release = replace(classifier.model.release, signal=Signal(0.5, 0.1, 0.9, 0.6, useless=False))
-    before = msgspec_replace(classifier.model, warnings=("first", warned[0]), release=release)
-    model = calibrated_model(before, replace(result, ballots=4))
-    fit = result.estimate.calibration
-    assert fit is not None
-    assert (model.psephos_model, model.classes, model.encoding) == (1, before.classes, before.encoding)
-    assert (model.method, model.parties, model.release) == (before.method, 4, result.privacy)
-    assert model.earlier == (replace(before.release, signal=None),)
-    assert model.calibration == (fit.slope, fit.intercept)
-    assert model.coefficients[0] == pytest.approx([fit.slope * weight for weight in before.coefficients[0]])
-    assert model.intercepts == pytest.approx((fit.slope * before.intercepts[0] + fit.intercept,))
-    assert model.warnings == tuple(dict.fromkeys(["first", *warned]))
-    again = calibrated_model(model, result)
-    assert again.earlier == (replace(model.release, signal=None), *model.earlier)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"unit": "ward"}, "unit is one of record, party"),
-        ({"rows": "some"}, "rows is one of held-out, all"),
-        ({"keys": "dice"}, "keys is one of dealer, ceremony"),
-        ({"workers": 0}, "--workers must be at least 1, not 0"),
-        ({"held_out": 0.0}, "--held-out 0"),
-        ({"unit": "party", "record": "patient"}, "only with --unit record"),
-        ({"largest_error": 2.0}, "--largest-error is for"),
-        ({"parties": 6, "colluders": 3, "dropouts": 2}, "nobody's noise"),
-        ({"parties": 6, "absent": 0.34, "dropouts": 1}, "set a larger"),
-        ({"task": "regression", "bins": 5}, "--bins is for a classifier"),
-        ({"task": "regression", "other_labels": "well"}, "--other-labels is for a classifier"),
-    ],
-    ids=str,
-)
-def test_each_refusal_has_its_own_words(table: Path, change: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        options_of(table, **{"ignore": (), **change}).check()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"workers": 1},
-        {"held_out": 0.0, "rows": "all"},
-        {"unit": "party", "party": None, "public": "open.csv", "parties": 3, "sizes": "5,5,20"},
-        {"parties": 6, "colluders": 3, "dropouts": 1},
-        {"parties": 6, "absent": 0.17, "dropouts": 1},
-        {"task": "regression", "largest_error": 2.0},
-    ],
-    ids=str,
-)
-def test_options_at_their_limits_are_accepted(table: Path, change: dict[str, Any]) -> None:
-    options_of(table, **change).check()
-
-
 def test_the_classes_of_the_model_may_be_named(table: Path, classifier: ReleasedClassifier) -> None:
     assert EvaluationRun(options_of(table, classes=("no", "yes")), classifier).options.classes == ("no", "yes")
     with pytest.raises(InvalidParameter, match="leave --classes out"):
@@ -442,21 +303,6 @@ def test_options_that_cannot_be_are_refused(
         EvaluationRun(options_of(table, **{"ignore": (), **change}), classifier)
 
 
-def test_owners_of_rows_are_named_where_parties_are(table: Path) -> None:
-    """Rows that are dealt to parties at random have owners with rows at several of them, who count several times."""
-    options_of(table, record="patient").check()
-    at_random = options_of(table, party=None, parties=3, public="open.csv")
-    at_random.check()
-    with pytest.raises(InvalidParameter):
-        replace(at_random, record="patient").check()
-
-
-@pytest.mark.parametrize("change", [{"record": "patient"}, {"rows": "all"}, {"parties": 1}, {"keys": "dice"}])
-def test_options_about_a_table_are_refused_without_one(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameter):
-        EvaluationOptions(**change).check()
-
-
 # -- the command
 
 
@@ -483,16 +329,6 @@ def test_the_command_prints_writes_and_refuses(table: Path, classifier: Released
     few = invoke(*words, "--epsilon", "0.05", "--output", str(tmp_path / "none"))
     assert "no Platt scaling was fitted" in few.output
     assert not (tmp_path / "none" / "model.json").exists()
-
-
-def test_the_command_prints_json(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
-    model = tmp_path / "model.json"
-    model.write_bytes(written_model(classifier.model))
-    done = invoke(*words_of(table, model), "--json")
-    document = json.loads(done.stdout)
-    assert document["kind"] == "evaluation"
-    assert document["tally_equals_plaintext"] is True
-    assert document["privacy"]["delta"] == stated_delta()
 
 
 def test_what_the_command_says_of_private_rows_is_marked_and_in_no_result(

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,11 +19,7 @@ from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
-from psephos.curator.hamm.rules import FEWEST_LABELLED, RidgeRule, average_noise_share, suggest_method
-from psephos.curator.losses import loss_named
-from psephos.curator.statistic import mechanism_with_less_noise, plan_statistic
-from psephos.data.partition import scaler_for
-from psephos.data.preprocessing import PublicScaler
+from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.data.tables import read_table
 from psephos.model import write_onnx
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
@@ -33,7 +28,6 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import markdown, model_card
 from psephos.simulation import job as job_module
-from psephos.simulation import tally as tally_module
 from psephos.simulation.job import Job, JobOptions
 from tests.security.lab.edits import replaced
 
@@ -145,60 +139,12 @@ def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) 
     np.testing.assert_array_equal(model.intercepts, intercepts)
 
 
-def test_run_on_a_published_data_set(tmp_path: Path) -> None:
-    job = Job(JobOptions(**SHORT, dataset="digits", parties=6, learners=("tree", "knn"), epsilon=(20.0,)))
-    assert job.data_summary == []
-    outcome = job.run()
-    assert job.method == "statistic"
-    job.write(outcome, tmp_path)
-    model = psephos.load_model(tmp_path)
-    assert model.coef_.shape == (10, 64)
-    assert model.feature_names_in_[1] == "pixel_0_1"
-    assert np.mean(model.predict(job.split.X_test).astype(int) == job.split.y_test) == pytest.approx(
-        outcome.accuracy["statistic"].private
-    )
-    frame = pd.DataFrame(job.split.X_test[:5], columns=model.feature_names_in_)
-    assert (model.predict(frame) == model.predict(job.split.X_test[:5])).all()
-
-
 def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> None:
     """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
     for method, mechanism in (("auto", "discrete-laplace"), ("vote-directions", "gaussian")):
         own: dict[str, Any] = {"method": method, "mechanism": "gaussian", "learners": ("tree",), "epsilon": (0.5,)}
         job = Job(options(patients(tmp_path / "t.csv"), **own))
         assert job.run().privacy[job.method].mechanism == mechanism
-
-
-def test_the_noise_of_auto_is_compared_by_the_terms_of_the_run(tmp_path: Path) -> None:
-    class ComparedError(Exception):
-        """Raised to stop the run when it compares."""
-
-    def compare(X: Any, *terms: Any, **more: Any) -> Any:
-        raise ComparedError(terms, more)
-
-    own: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-4, "epsilon": (3.0,), "learners": ("naive-bayes",)}
-    job = Job(options(patients(tmp_path / "t.csv"), method="auto", **own))
-    with (
-        replaced([tally_module], "mechanism_with_less_noise", mechanism_with_less_noise, compare),
-        pytest.raises(ComparedError) as compared,
-    ):
-        job.run()
-    assert compared.value.args == ((2, 8), {"epsilon": 3.0, "delta": 1e-4, "joint": True})
-
-
-def test_the_statistic_of_votes_with_joint_noise(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
-    assert job.run().alpha is None
-    with pytest.raises(InvalidParameter, match="--reveal statistic"):
-        Job(options(tmp_path / "t.csv", method="soft", reveal="statistic"))
-    with pytest.raises(InvalidParameter, match="method is one of"):
-        Job(options(tmp_path / "t.csv", method="best"))
-
-
-def test_few_parties_all_hold_the_key(tmp_path: Path) -> None:
-    path = patients(tmp_path / "t.csv", hospitals=4)
-    chosen = Job(replace(options(path, public="3"), holders=None, threshold=None)).options
-    assert (chosen.parties, chosen.key_holders, chosen.opening_threshold) == (3, 3, 2)
 
 
 def test_without_held_out_rows_nothing_is_measured(tmp_path: Path) -> None:
@@ -283,34 +229,6 @@ def test_a_run_from_a_schema_uses_no_public_rows(tmp_path: Path) -> None:
     assert "of the public rows, whose labels" not in card
 
 
-def test_the_answer_states_cost_and_accuracy(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
-    result = job.run()
-    release, test = replace(result.privacy["avg"], signal=None), result.test
-    begun, more = (
-        "One avg classifier, private for each of 8 parties at epsilon",
-        "; more parties or a larger epsilon would help",
-    )
-    for right, usual, epsilon, delta, cost, helped in (
-        (0.75, 0.5, 10.0, 1e-6, "10, delta 1e-06", ""),
-        (0.5, 0.5, 0.5, 1e-15, "0.5, delta 1e-15", more),
-        (0.5, 0.6, 0.5, None, "0.5", more),
-        (None, 0.5, 2.0, 0.0, "2", None),
-        (0.5, None, 2.0, 0.0, "2", None),
-    ):
-        result = replace(
-            result,
-            accuracy={"avg": Accuracy(private=right), "majority": Accuracy(nonprivate=usual)},
-            privacy={"avg": replace(release, epsilon=epsilon, delta=delta)},
-        )
-        worth = ""
-        if right is not None and usual is not None:
-            worth = f": right on {right:.1%} of {test} held-out rows, of which {usual:.1%} are of one class{helped}"
-        assert result.page().answer == f"{begun} {cost}{worth}."
-    result = replace(result, accuracy={"avg": Accuracy(private=0.5)})
-    assert result.page().answer == f"{begun} 2."
-
-
 def test_a_model_with_too_many_features_is_not_written(tmp_path: Path) -> None:
     """Each has its name in the file, and what stands for a gap."""
     path, features = patients(tmp_path / "t.csv"), 5
@@ -324,18 +242,6 @@ def test_a_model_with_too_many_features_is_not_written(tmp_path: Path) -> None:
             else:
                 with pytest.raises(InvalidParameter, match=f"at most {features - 1} features"):
                     job.write(result, tmp_path)
-
-
-def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> None:
-    """A gap stands for the median of the public rows."""
-    own = JobOptions(**SHORT, parties=6, method="avg", epsilon=(20.0,))
-    for dataset, names in (("synthetic", ("x1", "x2")), ("breast-cancer", ("mean radius", "mean texture"))):
-        job = Job(replace(own, dataset=dataset))
-        columns = job.model(job.run()).encoding.columns
-        assert tuple(column.name for column in columns[:2]) == names
-        assert {column.kind for column in columns} == {"number"}
-        fills = [column.fill for column in columns]
-        np.testing.assert_allclose(fills, np.median(job.split.X_auxiliary, axis=0))
 
 
 def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
@@ -373,62 +279,6 @@ def test_what_a_method_reveals() -> None:
         assert (job.options.reveal, job.options.methods) == (reveal, (method, "pate"))
         expected = job_module.MIXED_LEARNERS if method in ("soft", "statistic") else ("logistic",)
         assert job.options.learners == job.options.local_learners == expected
-
-
-@pytest.mark.parametrize("dataset", ["breast-cancer", "digits"])
-@pytest.mark.parametrize("method", ["statistic", "soft", "vote", "own-data", "avg"])
-@pytest.mark.parametrize("mechanism", [None, "gaussian"])
-def test_a_hint_is_given_by_the_terms_of_the_run(dataset: str, method: Any, mechanism: Any) -> None:
-    """The noise as a share of what is released: by its plan, or of the scores of a plausible fit."""
-    learners = ("logistic",) if method in ("own-data", "avg") else ("logistic", "tree")
-    own: dict[str, Any] = {"mechanism": mechanism, "delta": 1e-4, "epsilon": (2.0,), "learners": learners[:1]}
-    job = Job(JobOptions(dataset=dataset, parties=30, method=method, auxiliary=80, **own))
-    job.options = replace(job.options, learners=learners)
-    scaler = scaler_for(dataset).fit(job.split.X_auxiliary)
-    release = SimpleNamespace(chosen={"lam": 0.02}, sensitivity=0.3)
-    result: Any = SimpleNamespace(
-        privacy={method: release}, evaluation=SimpleNamespace(scaler=scaler), parties=25, epsilon=2.0
-    )
-    asked = list[tuple[Any, ...]]()
-
-    def suggest(*terms: Any) -> tuple[str, str]:
-        asked.append(terms)
-        return "avg", "for a reason"
-
-    with replaced([job_module], "suggest_method", suggest_method, suggest):
-        assert job.advice(result) == "--method avg would suit these parties better: for a reason."
-    with replaced([job_module], "suggest_method", suggest_method, lambda *terms: None):
-        assert job.advice(result) == ""
-    X, classes = scaler.transform(job.split.X_auxiliary), len(job.split.dataset.classes)
-    joint, share = method == "own-data", 0.0
-    if method == "statistic":
-        law = mechanism or "spherical-laplace"
-        share = np.sqrt(plan_statistic(X, classes, 25, epsilon=2.0, delta=1e-4, mechanism=law, joint=joint).noise)
-    elif method in ("soft", "vote"):
-        rule = RidgeRule.of(X, classes, loss_named("logistic", classes))
-        share = rule.noise_share(0.02, 0.3, 2.0, mechanism or "spherical-laplace", 1e-4)
-    averaged = average_noise_share(X.shape[1], 2, 25, 2.0) if classes == 2 and not joint and not mechanism else np.inf
-    (terms,) = asked
-    assert terms[:3] == (method, learners, 25)
-    assert terms[3:] == pytest.approx((share, job.split.labelled, averaged))
-
-
-@pytest.mark.parametrize(
-    ("more", "counted"), [({}, True), ({"unit": "record", "method": None}, False), ({"noise_from": "holders"}, False)]
-)
-def test_a_hint_counts_labelled_rows_where_a_step_may_be_rehearsed(
-    tmp_path: Path, more: dict[str, Any], counted: bool
-) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), **{"method": "own-data", **more}))
-    scaler = PublicScaler().fit(job.split.X_auxiliary)
-    result: Any = SimpleNamespace(
-        privacy={job.method: None}, evaluation=SimpleNamespace(scaler=scaler), parties=8, epsilon=1.0
-    )
-    asked = list[int]()
-    with replaced([job_module], "suggest_method", suggest_method, lambda *terms: asked.append(terms[4])):
-        job.advice(result)
-    assert job.split.labelled == 40
-    assert asked == [40 if counted else 0]
 
 
 # -- the card
@@ -546,52 +396,6 @@ def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="once more"):
         raise invoke(*words).exception
     assert (tmp_path / "model.json").read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--epsilon", "1,2"), "one release at one epsilon"),
-        (("--onnx",), "name one"),
-        (("--method", "best"), "is not one of 'statistic'"),
-        (("--label", "y"), "--label is about your own table"),
-        (("--data", "absent.csv"), "--data needs --label"),
-    ],
-)
-def test_error_message_of_a_run_that_cannot_start(words: tuple[str, ...], message: str) -> None:
-    done = invoke("run", *KEYS, *words)
-    assert done.exit_code
-    assert message in done.output + str(done.exception)
-
-
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
-def test_a_warning_about_the_table_is_printed_once_and_can_be_pasted(tmp_path: Path, more: list[str]) -> None:
-    """Before anything is computed, on standard error; the column's name has a space."""
-    path = patients(tmp_path / "t.csv")
-    path.write_text(path.read_text().replace("number;", "patient id;", 1))
-    words = ["run", "--data", str(path), "--label", "outcome", "--party", "hospital", "--public", "8", *more]
-    done = CliRunner().invoke(build(), [*words, "--key-bits", "512", "--test-key", "--held-out", "0"])
-    assert done.exit_code == 0
-    assert (done.stdout + done.stderr).count("WARNING: the column 'patient id'") == 1
-    assert "--ignore 'patient id'" in done.stderr
-
-
-def test_without_output_nothing_is_saved_and_a_line_says_so() -> None:
-    done = invoke("run", "--dataset", "synthetic", "--parties", "5", *KEYS)
-    assert done.stdout.rstrip().endswith("--output DIR saves it.")
-    assert done.stdout.startswith("WARNING: A 512-bit key is a test key")
-
-
-def test_a_failing_report_loses_no_result(tmp_path: Path) -> None:
-    """The report's directory takes a probe and then no figures: a file lies where they would go."""
-    report = tmp_path / "report"
-    report.mkdir()
-    (report / "figures").write_text("in the way")
-    words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path / "kept"))
-    done = invoke(*words, "--report", str(report))
-    assert done.exception is not None
-    assert "Written: " in done.stdout
-    assert psephos.load_model(tmp_path / "kept").classes_.tolist() == ["class 0", "class 1"]
 
 
 # -- privacy of a record

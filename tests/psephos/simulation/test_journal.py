@@ -174,13 +174,6 @@ def test_a_journal_of_another_program_version_is_refused(tmp_path: Path) -> None
         Journal(tmp_path / "journal", IDENTITY)
 
 
-def test_results_are_stored(written: Path) -> None:
-    with Journal(written, IDENTITY) as journal:
-        assert journal.result("a") is None
-        journal.store_result("a", {"value": 0.1, "none": None})
-        assert journal.result("a") == {"value": 0.1, "none": None}
-
-
 def test_an_interrupted_key_setup_is_repeated(tmp_path: Path, ceremony: KeySetup) -> None:
     path = tmp_path / "journal"
 
@@ -192,30 +185,6 @@ def test_an_interrupted_key_setup_is_repeated(tmp_path: Path, ceremony: KeySetup
             journal.key_setup(interrupted)
         assert journal.key_setup(lambda: ceremony) is ceremony
         assert journal.key_setup(lambda: pytest.fail("again")).threshold_key == ceremony.threshold_key
-
-
-def test_delete_removes_all_files(written: Path) -> None:
-    Journal(written, IDENTITY).delete()
-    assert not written.exists()
-
-
-def test_repr_of_a_journal_shows_its_path_only(written: Path, ceremony: KeySetup) -> None:
-    with Journal(written, IDENTITY) as journal:
-        assert repr(journal) == f"<Journal {written}>"
-        stored = journal.sum_of(round_of(ceremony))
-        assert repr(stored).startswith("<SumJournal of parameters in ")
-        for secret in (*(share.share() for share in ceremony.shares), *ceremony.signing_keys.seeds[:4]):
-            assert str(secret) not in repr(stored).split(" in ")[0]
-
-
-def test_an_empty_journal_counts_nobody(tmp_path: Path, ceremony: KeySetup) -> None:
-    with Journal(tmp_path / "journal", IDENTITY) as journal:
-        stored = journal.sum_of(round_of(ceremony))
-        state = stored.load(HOLDERS)
-        assert [product.parties for product in state.products] == [()] * (1 + HOLDERS)
-        assert (state.plaintext_sum.tolist(), state.plaintext_sum.dtype) == ([0] * 4, np.int64)
-        assert (state.parties, state.seconds, state.memory_mb) == (frozenset(), {}, 0.0)
-        assert stored.messages() == []
 
 
 def test_sums_and_messages_of_many_batches_keep_their_order(tmp_path: Path, ceremony: KeySetup) -> None:
@@ -230,24 +199,3 @@ def test_sums_and_messages_of_many_batches_keep_their_order(tmp_path: Path, cere
         state = stored.load(HOLDERS)
         assert (state.plaintext_sum.tolist(), state.plaintext_sum.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
         assert stored.messages() == messages([0, 1, 2])
-
-
-def test_sums_of_different_names_are_separate(tmp_path: Path, ceremony: KeySetup) -> None:
-    """A sum is named after its round's kind unless somebody names it."""
-    with Journal(tmp_path / "journal", IDENTITY) as journal:
-        round_ = round_of(ceremony)
-        first, second = journal.sum_of(round_), journal.sum_of(round_of(ceremony), "another")
-        assert first.round == round_
-        assert first.round.nonce != second.round.nonce
-        first.commit(state_of(ceremony, first.round, [0, 1]), messages([0, 1]))
-        assert second.load(HOLDERS).parties == frozenset()
-        assert second.messages() == []
-        assert journal.sum_of(round_of(ceremony), "parameters").round.nonce == round_.nonce
-        assert journal.sum_of(round_of(ceremony), "another").round.nonce == second.round.nonce
-
-
-def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
-    folder = tmp_path / "empty"
-    folder.mkdir(mode=0o700)
-    Journal(str(folder), IDENTITY).close()
-    Journal(folder, IDENTITY).close()

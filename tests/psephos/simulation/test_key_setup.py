@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.key_setup import Keys, SigningKeys, register, run_ceremony, setup_keys, setup_run_keys
+from psephos.simulation.key_setup import Keys, register, run_ceremony, setup_keys
 
 
 @pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
@@ -47,19 +46,6 @@ def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
     assert all(tried <= expected for tried, expected in candidates)
 
 
-@pytest.mark.parametrize("keys", ["dealer", "ceremony"])
-def test_keys_of_a_run_are_as_its_options_say(keys: Keys) -> None:
-    transcript, tried = Transcript(), list[int]()
-    terms = {"parties": 4, "key_bits": 128, "key_holders": 3, "opening_threshold": 2, "keys": keys, "test_key": True}
-    setup = setup_run_keys(SimpleNamespace(**terms), 2, transcript, lambda what, done, of: tried.append(done))
-    key = setup.threshold_key
-    assert (key.key.bits, key.key.degree, key.holders, key.threshold) == (128, 2, 3, 2)
-    assert len(setup.roster) == 4
-    assert [bool(transcript.messages), bool(tried)] == [keys == "ceremony"] * 2
-    with pytest.raises(WeakKeyError):
-        setup_run_keys(SimpleNamespace(**terms | {"test_key": False}), 2, transcript, lambda what, done, of: None)
-
-
 def test_the_threshold_of_a_ceremony_is_at_most_half_of_the_holders_rounded_up() -> None:
     with pytest.raises(InvalidParameter, match="threshold of 2,"):
         setup_keys(5, key_bits=128, holders=4, threshold=3, keys="ceremony", test_key=True)
@@ -74,16 +60,6 @@ def test_parties_sign_with_the_registered_keys() -> None:
     assert repr(keys) == "SigningKeys()"
     with pytest.raises(TypeError):
         pickle.dumps(keys)
-
-
-@pytest.mark.parametrize(("parties", "holders", "threshold"), [(2, 1, 1), (2, 2, 2), (5, 5, 1), (5, 5, 5), (9, 2, 2)])
-def test_smallest_and_largest_numbers_of_holders(parties: int, holders: int, threshold: int) -> None:
-    coins = SimulationRandomness(2, "dealt")
-    house = setup_keys(parties, key_bits=128, holders=holders, threshold=threshold, test_key=True, randomness=coins)
-    key = house.threshold_key
-    assert (key.holders, key.threshold, key.key.bits, key.key.degree) == (holders, threshold, 128, 1)
-    assert [share.holder for share in house.shares] == list(range(1, holders + 1))
-    assert len(house.roster) == len(house.signing_keys) == parties
 
 
 @pytest.mark.parametrize(
@@ -149,13 +125,3 @@ def test_a_replaced_holder_and_progress_in_the_ceremony() -> None:
     assert steps == [("key candidates", n, max(n, round(1 / terms.success))) for n in tried]
     with pytest.raises(InvalidParameter, match="there is no holder 4"):
         run_ceremony(terms, roles={"holder 4": keep})
-
-
-def test_signing_keys_are_a_sequence() -> None:
-    keys = register(5, SimulationRandomness(3, "keys"))[1]
-    assert isinstance(keys[1:3], SigningKeys)
-    assert [key.seed() for key in keys[::-2]] == [keys.seed(number) for number in (4, 2, 0)]
-    assert keys[-5].seed() == keys.seed(0) == keys.seeds[:32]
-    for outside in (5, -6):
-        with pytest.raises(IndexError):
-            keys[outside]

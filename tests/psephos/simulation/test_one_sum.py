@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 
 from psephos.budget import RunBudget
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import BudgetExceededError
 from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit
-from psephos.protocol.transcript import Transcript
 from psephos.simulation import one_sum
-from psephos.simulation.encrypted_sum import EncryptedSum, RunConfig, simulate_sum
-from psephos.simulation.engines import FEWEST_BATCHES, LocalEngine
+from psephos.simulation.encrypted_sum import simulate_sum
 from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.one_sum import take_sum
 from psephos.specs.average import VectorSpec
@@ -32,45 +28,6 @@ ROWS = [[number, 9 - number] for number in range(5)]
 def options(**change: Any) -> Any:
     usual = {"parties": 5, "key_bits": 256, "test_key": True, "keys": "dealer", "key_holders": 3}
     return SimpleNamespace(**usual | {"opening_threshold": 2, "workers": 1, "dropouts": 0, "away": []} | change)
-
-
-@pytest.mark.parametrize(
-    ("change", "least", "sums"),
-    [({}, 5, (10, 35)), ({"dropouts": 2, "away": [4, 1], "workers": 3, "key_holders": 4}, 3, (5, 22))],
-    ids=str,
-)
-def test_the_sum_is_taken_as_the_options_say(change: dict[str, Any], least: int, sums: tuple[int, ...]) -> None:
-    seen = list[tuple[Round, RunConfig]]()
-
-    def spy(round_: Round, keys: Any, factory: Any, config: RunConfig) -> EncryptedSum:
-        seen.append((round_, config))
-        return simulate_sum(round_, keys, factory, config)
-
-    transcript, steps, chosen = Transcript(), list[tuple[str, int, int]](), options(**change)
-    with replaced([one_sum], "simulate_sum", simulate_sum, spy):
-        done = take_sum(chosen, SPEC, ROWS, "add", transcript=transcript, progress=lambda *far: steps.append(far))
-    ((round_, config),) = seen
-    key, present = round_.threshold_key, sorted(set(range(5)) - set(chosen.away))
-    assert (key.key.bits, key.key.degree) == (256, SPEC.best_degree(256, 5))
-    assert (key.holders, key.threshold, len(round_.roster)) == (chosen.key_holders, 2, 5)
-    assert (round_.minimum_ballots, round_.test_key, round_.proofs) == (least, True, "none")
-    assert config.engine == LocalEngine(chosen.workers, FEWEST_BATCHES)
-    assert (config.transcript, config.roles, config.present) == (transcript, {}, present)
-    assert (done.opened.sums, done.opened.parties, done.equals_plaintext) == (sums, tuple(present), True)
-    assert (steps[0], steps[-1]) == (("add", 0, len(present)), ("add", len(present), len(present)))
-    assert list(done.seconds) == ["keygen", "encrypt", "aggregate", "decrypt"]
-    assert all(seconds > 0 for seconds in done.seconds.values())
-
-
-def test_roles_are_replaced() -> None:
-    seen = list[str]()
-
-    def keep(role: Role) -> Role:
-        seen.append(role.name)
-        return role
-
-    take_sum(options(), SPEC, ROWS, "add", roles={"holder 2": keep, "party 0": keep})
-    assert sorted(seen) == ["holder 2", "party 0"]
 
 
 def test_every_call_is_charged_before_keys_are_made(tmp_path: Path) -> None:

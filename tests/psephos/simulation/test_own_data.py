@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psephos.curator.tally import Tally
 from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
 from psephos.protocol.grids.own_data import OwnDataGrid
-from psephos.protocol.roles import Role
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
@@ -80,18 +78,6 @@ def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
         assert outcome["privacy"][method]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
     with pytest.raises(InvalidParameter, match="methods is one of avg, own-data, whitened"):
         simulate_average(replace(CURATOR, methods=("gossip",)))
-
-
-def test_the_round_of_an_exact_sum_requires_the_chosen_proofs() -> None:
-    proofs = []
-
-    def keep(role: Role) -> Role:
-        assert isinstance(role, Tally)
-        proofs.append(role.round.proofs)
-        return role
-
-    simulate_average(replace(CURATOR, parties=3, holders=3, proofs="knowledge"), roles={"curator": keep})
-    assert proofs == ["knowledge"]
 
 
 def test_a_message_depends_on_the_direction_of_the_rows_only() -> None:

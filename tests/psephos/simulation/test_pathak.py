@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from psephos.audit.adversary import Change, Tampering, tampering
 from psephos.audit.pathak_runs import ObservedRoles, ZeroContributionParty
-from psephos.data.datasets import load
 from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import (
@@ -25,7 +24,6 @@ from psephos.protocol.errors import (
     CiphertextError,
     DataError,
     InvalidParameter,
-    MessageError,
     NormError,
     PartyVanishedError,
     ShareRangeError,
@@ -36,7 +34,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.dgk import generate_dgk_key, plaintext_modulus
+from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES, Ciphertexts, GroupSecret
 from psephos.protocol.pathak.messages import post as posted
 from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
@@ -47,9 +45,7 @@ from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.results import PathakResult
-from psephos.results.evaluation import Evaluation
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
-from psephos.specs.pathak import SMALLEST_SIZE
 
 KEYS = PathakKeys(
     generate_private_key(448, test_key=True),
@@ -227,30 +223,6 @@ def test_fewer_records_than_the_bound_are_weighted_by_the_bound(size: int) -> No
 # -- what travels
 
 
-@pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
-def test_every_message_is_in_the_transcript(variant: str) -> None:
-    transcript = Transcript(secrets=True)
-    run = play([4, 5, 6, 7], variant=variant, transcript=transcript)
-    assert len(transcript.messages) == sum(phase.messages for phase in run.stages.values())
-    assert sum(m.size for m in transcript.messages) == sum(phase.bytes for phase in run.stages.values())
-    assert [m.phase for m in transcript.messages][-1] == "publication"
-    assert list(run.stages) == (list(STAGES) if variant != "public-bound" else ["agreement", "stage 3", "publication"])
-    keyed = variant != "public-bound"
-    keys = {"curator": {"curator key": KEYS.curator, "comparison key": KEYS.comparison}}
-    keys |= {party_name(0): {"group key": KEYS.group}}
-    for name in participants(run.terms):
-        view = transcript.view(name)
-        assert view.received
-        assert view.tape
-        assert view.inputs.keys() == ({"records"} if name.startswith("party") else set()) | (
-            keys.get(name, {}).keys() if keyed else set()
-        )
-        for what, key in keys.get(name, {}).items() if keyed else ():
-            assert view.inputs[what] is key
-    play([4, 5, 6, 7], variant=variant, transcript=(redacted := Transcript()))
-    assert all("data" not in m for m in redacted.redacted())
-
-
 def by_kind(transcript: Transcript, kind: str) -> list[Any]:
     return [m for m in transcript.messages if m.kind == kind]
 
@@ -341,19 +313,6 @@ def test_a_replayed_message_is_refused(kind: Kind) -> None:
         often()
 
 
-def test_a_message_of_an_earlier_step_is_refused() -> None:
-    held: dict[str, Post] = {}
-
-    class Repeating(Tampering):
-        def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
-            if kind_of(post.data) is Kind.INDEXED_SHARE:
-                held[self.name] = post
-            return [held[self.name], post] if kind_of(post.data) is Kind.NOISE_FACTOR else [post]
-
-    with pytest.raises(UnexpectedMessageError, match="out of order"):
-        play([4, 5, 6], everybody=Repeating)
-
-
 def test_a_message_of_another_run_is_refused() -> None:
     earlier: dict[tuple[Kind, str, str], Post] = {}
 
@@ -416,16 +375,6 @@ def test_an_invalid_ciphertext_is_named(kind: Kind) -> None:
         play([4, 5, 6], change=rewriting(kind, lambda data: data[:-width] + bytes(width)))
 
 
-@pytest.mark.parametrize("kind", PATHAK)
-def test_a_truncated_message_is_named(kind: Kind) -> None:
-    def often() -> None:
-        for _ in range(6):  # pi_1 may leave no size share to travel
-            play([4, 5, 6, 7], change=rewriting(kind, lambda data: data[:-1]))
-
-    with pytest.raises((MessageError, CiphertextError, InvalidParameter)):
-        often()
-
-
 # -- bad input
 
 
@@ -434,14 +383,6 @@ def test_limits_of_the_number_of_parties() -> None:
     for parties in (2, 10_001):
         with pytest.raises(InvalidParameter, match="at least 3"):
             terms_for([4] * 3, parties=parties)
-
-
-def test_limits_of_the_number_of_features() -> None:
-    terms = terms_for([4] * 3)
-    assert [replace(terms, features=features).features for features in (1, 1 << 20)] == [1, 1 << 20]
-    for features in (0, (1 << 20) + 1):
-        with pytest.raises(InvalidParameter, match="number of features"):
-            replace(terms, features=features)
 
 
 def test_a_party_without_valid_records_is_named() -> None:
@@ -505,20 +446,6 @@ def test_weak_and_unsuitable_keys_are_refused() -> None:
         run_protocol(records([4, 5, 6]), terms_for([4, 5, 6], variant="public-bound"), KEYS, test_key=True)
 
 
-@pytest.mark.parametrize(("comparisons", "most"), [("tournament", 17), ("all-pairs", 21)])
-@pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
-def test_progress_counts_every_message(variant: str, comparisons: str, most: int) -> None:
-    """Each stage has as many messages as was said at its first; the first stage, which is left to chance, no more."""
-    stages: list[tuple[str, int, int]] = []
-    play([4, 5, 6], variant=variant, comparisons=comparisons, progress=lambda *stage: stages.append(stage))
-    steps = {name: total for name, _, total in stages}
-    assert list(steps) == [stage for stage in STAGES if variant != "public-bound" or stage[-1] not in "12"]
-    assert steps.get("stage 1", most) == most
-    sent = Counter(name for name, _, _ in stages)
-    assert sorted(stages) == sorted((name, n + 1, steps[name]) for name in steps for n in range(sent[name]))
-    assert all(sent[name] == total or (name == "stage 1" and sent[name] < total) for name, total in steps.items())
-
-
 # -- the job
 
 
@@ -556,35 +483,6 @@ def test_the_default_variant_withstands_a_liar() -> None:
     assert simulate_pathak(PathakOptions()).cautions == []
 
 
-def test_the_simulation_refuses_invalid_options() -> None:
-    with pytest.raises(InvalidParameter, match="two classes"):
-        simulate_pathak(PathakOptions(dataset="digits"))
-    for bad in ({"lam": 0.0}, {"epsilon": -1.0}, {"parties": 2}, {"excluded": 5}, {"smallest_size": 0}):
-        with pytest.raises(InvalidParameter):
-            PathakOptions(**bad).check()  # type: ignore[arg-type]
-
-
-def test_the_terms_are_those_of_the_options() -> None:
-    """Each option away from its default; the smallest size is a rung for the paper's variants, and else the data's."""
-    chosen: dict[str, Any] = {
-        "parties": 5,
-        "lam": 0.25,
-        "epsilon": 3.0,
-        "variant": "printed",
-        "comparisons": "all-pairs",
-        "excluded": 2,
-        "largest_size": 4096,
-    }
-    terms = PathakOptions(**chosen, smallest_size=64).terms(7, ("a", "b"), 99)
-    assert {name: getattr(terms, name) for name in chosen} == chosen
-    assert (terms.features, terms.classes, terms.smallest_size, terms.strong_convexity) == (7, ("a", "b"), 64, 0.5)
-    sizes = {
-        variant: PathakOptions(variant=variant).terms(7, ("a", "b"), 99).smallest_size  # type: ignore[arg-type]
-        for variant in ("public-bound", "printed", "repaired")
-    }
-    assert sizes == {"public-bound": 99, "printed": SMALLEST_SIZE, "repaired": SMALLEST_SIZE}
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -616,57 +514,6 @@ def test_the_grid_fits_the_smallest_noise() -> None:
     assert (terms.variant, terms.comparisons) == ("public-bound", "tournament")
     assert (terms.classes, terms.tolerance, terms.excluded) == (("0", "1"), 1e-9, 1)
     assert [type(one) for one in (terms.lam, terms.epsilon)] == [float, float]
-
-
-def test_keys_have_the_requested_length() -> None:
-    keys = PathakKeys.generate(512, test_key=True)
-    lengths = [
-        keys.curator.public_key.bits,
-        keys.group.public_key.bits,
-        keys.comparison.public_key.n.bit_length(),
-    ]
-    assert lengths == [512] * 3
-    assert keys.comparison.public_key.u == plaintext_modulus(KEYED_SIZE_BITS)
-    assert keys.curator.public_key != keys.group.public_key
-    with pytest.raises(WeakKeyError):
-        PathakKeys.generate(512)
-
-
-def test_inputs_of_a_role_are_in_its_view() -> None:
-    """Whoever looks at a view must know all that its owner knew."""
-    transcript = Transcript(secrets=True)
-    play([4, 5, 6], variant="printed", transcript=transcript)
-    given = {name: set(transcript.view(name).inputs) for name in ("curator", "party 0", "party 1")}
-    assert given["curator"] >= {"curator key", "comparison key"}
-    assert given["party 0"] >= {"records", "group key"}
-    assert given["party 1"] >= {"records"}
-    assert "group key" not in given["party 1"]
-
-
-def test_the_number_of_parties_must_match_the_terms() -> None:
-    with pytest.raises(InvalidParameter, match="the terms are for 3 parties"):
-        run_protocol(records([4, 5]), terms_for([4, 5, 6], variant="public-bound"))
-
-
-def test_simulation_on_given_data() -> None:
-    """The smallest public size is what the split deals, unless somebody names one; the paper's variants have a rung."""
-    options = PathakOptions(parties=3, sizes="30,40,50", epsilon=8.0, simulate_noise=True)
-    evaluation, outcome = Evaluation(), simulate_pathak(options)
-    again = simulate_pathak(options, data=load("breast-cancer"), evaluation=evaluation)
-    assert again.accuracy == outcome.accuracy
-    assert len(evaluation.sums["published"]) == 1
-    simulate_pathak(replace(options, epsilon=2.0), data=load("breast-cancer"), evaluation=evaluation)
-    assert [one.method for one in evaluation.scores] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
-    assert len(evaluation.sums["published"]) == 2
-    for variant, smallest_size, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
-        chosen = replace(options, variant=variant, smallest_size=smallest_size)  # type: ignore[arg-type]
-        assert chosen.terms(4, ("a", "b"), 30).smallest_size == smallest
-    with pytest.raises(InvalidParameter, match="--absent"):
-        replace(options, absent=0.4).check()
-    with pytest.raises(WeakKeyError):
-        replace(options, key_bits=512).check()
-    with pytest.raises(InvalidParameter, match="at least 2 parties"):
-        replace(options, parties=1).check()
 
 
 # -- liars (issue 14, item 6)

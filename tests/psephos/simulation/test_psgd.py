@@ -17,16 +17,13 @@ from gmpy2 import mpz
 
 from psephos.budget import RunBudget
 from psephos.curator.psgd.agreement import Agreement, agree
-from psephos.parties.gradients import LocalLoss, signed_labels
-from psephos.parties.psgd import GradientParty, fixed_share, step_share
+from psephos.parties.gradients import LocalLoss
+from psephos.parties.psgd import fixed_share, step_share
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
-    AlreadyDoneError,
-    DataError,
     DivergenceError,
-    GradientBoundError,
     InvalidParameter,
     JournalError,
     PackingError,
@@ -37,10 +34,10 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.psgd.series import Announcement, SeriesTerms
+from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import BOARD, Entry, Role, Step
-from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.roles import Entry, Role, Step
+from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Result
@@ -191,17 +188,6 @@ def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
     assert again.bytes_posted == first.bytes_posted
 
 
-def test_the_store_of_a_run_has_the_ledgers_of_all_roles(ceremony: KeySetup) -> None:
-    """Not even a role that has lost its state answers a step again, about another round."""
-    store = Store()
-    run_descent(ceremony, store=store)
-    series = SMALL.terms(agreed(), ceremony).digest
-    for owner in (*(f"party {number}" for number in range(len(SIZES))), "holder 1", "holder 2", "holder 3"):
-        for step in range(1, SMALL.steps + 1):
-            with pytest.raises(AlreadyDoneError):
-                OnceLedger(store, owner).do_once(series + step.to_bytes(4, "big"), b"another round", bytes)
-
-
 def test_journal_of_other_options_is_refused(tmp_path: Path) -> None:
     options = replace(OPTIONS, journal=str(tmp_path / "journal"), steps=1)
     simulate_psgd(options)
@@ -308,21 +294,6 @@ def test_comparison_detects_a_party_that_encrypts_another_vector(ceremony: KeySe
     assert run_descent(ceremony, roles={"party 1": Liar}).sums_equal_reference is False
 
 
-def test_transcript_has_every_message(ceremony: KeySetup) -> None:
-    transcript = Transcript()
-    result = run_descent(ceremony, replace(SMALL, steps=2), transcript=transcript)
-    kinds = Counter((m.kind, m.receiver if m.receiver == BOARD else m.receiver.split()[0]) for m in transcript.messages)
-    assert kinds == {
-        ("announcement", BOARD): 2,
-        ("ballot", BOARD): 8,
-        ("close", BOARD): 2,
-        ("tally request", "holder"): 4,
-        ("partial decryption", BOARD): 4,
-        ("published sum", BOARD): 6,
-    }
-    assert result.bytes_posted == sum(m.size for m in transcript.messages)
-
-
 # -- parties that vanish
 
 
@@ -412,12 +383,6 @@ def test_result_of_a_run() -> None:
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
 
 
-@pytest.mark.slow
-def test_holders_generate_the_key() -> None:
-    result = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
-    assert (result.steps, result.sums_equal_reference) == (2, True)
-
-
 def test_noise_is_drawn_from_the_system_by_default() -> None:
     options = replace(OPTIONS, simulate_noise=False, steps=2)
     first, second = simulate_psgd(options), simulate_psgd(options)
@@ -427,20 +392,6 @@ def test_noise_is_drawn_from_the_system_by_default() -> None:
 
 def test_seeded_noise_repeats_exactly() -> None:
     assert simulate_psgd(OPTIONS).w == simulate_psgd(OPTIONS).w
-
-
-def test_result_reports_clipping_and_weak_keys() -> None:
-    clipped = simulate_psgd(replace(OPTIONS, on_excess="clip", party_bound=0.5, steps=1, delta=0.05))
-    assert clipped.gradients_clipped_here == 5
-    assert clipped.gradient_bound == 0.5
-    assert clipped.epsilon_final is None
-    assert any("not below 1/N" in sentence for sentence in clipped.cautions)
-    assert any("scaled down" in sentence for sentence in clipped.remarks)
-    with pytest.raises(GradientBoundError):
-        simulate_psgd(replace(OPTIONS, on_excess="refuse", party_bound=0.5))
-    gaussian = simulate_psgd(replace(OPTIONS, variant="gaussian", steps=1))
-    assert gaussian.gradients_clipped_here == 0
-    assert not gaussian.remarks
 
 
 @pytest.mark.parametrize(
@@ -497,35 +448,6 @@ def test_invalid_options_are_refused_by_name(change: dict[str, Any], option: str
     with pytest.raises(InvalidParameter, match=option):
         replace(OPTIONS, **change).check()
     replace(OPTIONS, absent=0.2, dropouts=1).check()
-
-
-def test_signed_labels() -> None:
-    result = signed_labels([0, 1, 1])
-    assert (result.tolist(), result.dtype) == ([-1, 1, 1], np.int64)
-    for other in ([0, 1, 2], [-1, 1], [0.5]):
-        with pytest.raises(DataError):
-            signed_labels(other)
-
-
-def test_identity_of_a_run() -> None:
-    """All options identify a run but the directories of the data and of the journal, and the budget."""
-    identity = replace(OPTIONS, journal="there", data_dir="elsewhere", budget="b", budget_limit="3").identity()
-    assert identity == replace(OPTIONS, journal="here").identity()
-    assert identity["protocol"] == "psgd"
-    assert vars(OPTIONS).keys() - identity.keys() == {"journal", "data_dir", "budget", "budget_limit"}
-
-
-def test_terms_are_those_of_the_agreement(ceremony: KeySetup) -> None:
-    agreement = agreed()
-    result = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
-    key = ceremony.threshold_key
-    assert result == SeriesTerms(agreement.series, agreement.descent, key, ceremony.roster, True, "knowledge")
-    assert replace(SMALL, test_key=False).terms(agreement, ceremony).test_key is False
-
-
-def test_every_party_must_have_records(ceremony: KeySetup) -> None:
-    with pytest.raises(InvalidParameter, match="4 parties"):
-        descend(SMALL, private()[:3], agreed(), ceremony)
 
 
 @pytest.mark.parametrize("share", [0.999, 1.0])
@@ -606,23 +528,6 @@ def test_clear_descent_has_the_noise_of_each_step(variant: Any) -> None:
     assert len(np.unique(noise[0], axis=0)) == total
 
 
-@pytest.mark.parametrize("randomness", ["half", "full", "short"])
-def test_parties_encrypt_as_the_options_say(ceremony: KeySetup, randomness: Any) -> None:
-    """And the view of each begins with its records."""
-    transcript, losses = Transcript(secrets=True), private()
-    roles = psgd_roles(replace(SMALL, randomness=randomness), losses, agreed(), ceremony, transcript, Store())
-    assert [role.name for role in roles] == [
-        *map("party {}".format, range(4)),
-        *map("holder {}".format, (1, 2, 3)),
-        "curator",
-    ]
-    for role, local in zip(roles[:4], losses, strict=True):
-        assert isinstance(role, GradientParty)
-        assert role._encryptor.mode == randomness
-        X, y = transcript.view(role.name).inputs["records"]
-        assert (X is local.X, y is local.y) == (True, True)
-
-
 @pytest.mark.parametrize(
     ("transcript", "final", "charged"),
     [
@@ -644,21 +549,3 @@ def test_what_a_descent_is_charged(
     assert [(one.name, one.event and one.event.epsilon) for one in charges] == charged
     assert {one.event.delta for one in charges if one.event} <= {1e-4}
     assert all(bool(one.reason) != bool(one.event) for one in charges)
-
-
-@pytest.mark.parametrize(
-    ("proofs", "words"), [("none", "everybody is assumed"), ("knowledge", "its sender knows its content")]
-)
-def test_result_names_the_proofs_and_the_coalition(proofs: Any, words: str) -> None:
-    for colluders, warned in ((None, False), (0, True), (2, False)):
-        outcome = simulate_psgd(replace(OPTIONS, steps=2, proofs=proofs, colluders=colluders))
-        page = outcome.page()
-        document, facts = outcome.as_json(), {fact.label: fact.text for fact in page.facts}
-        conditions = {fact.label: fact.text for fact in page.about("condition")}
-        assert document["options"]["proofs"] == proofs
-        assert words in facts["Each ballot proves"]
-        expected = 1 if colluders is None else colluders
-        assert document["colluders"] == expected
-        assert conditions["Colluders"].startswith(f"Colluders: {expected}: epsilon holds")
-        assert ("WARNING" in conditions["Colluders"]) is warned
-        assert {release.delta for release in outcome.releases.values()} == {outcome.delta, outcome.guarantee.delta}

@@ -24,20 +24,12 @@ from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
-from psephos.results.card import model_card
-from psephos.simulation import regression as regression_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
-from tests.security.lab.edits import replaced
 
 SLOPES = np.array([3.0, -2.0, 0.0])
 
@@ -119,28 +111,6 @@ def test_noise_is_drawn_from_the_seed_only_where_that_is_asked_for(table: Path, 
     assert run.sum().opened.sums != run.sum().opened.sums
 
 
-def test_rows_and_labels_of_a_party_are_float64(released: Released) -> None:
-    run, rows = released[0], np.arange(6.0).reshape(2, 3)
-    for other in (rows.astype(np.float32), rows.astype(int), rows.astype(object), rows.tolist()):
-        assert run.prepared(other).dtype == np.float64
-        assert np.array_equal(run.prepared(other), run.prepared(rows))
-    assert {column.dtype for column in run.rows_of(0)} == {np.dtype(np.float64)}
-
-
-def test_the_plan_has_the_terms_of_the_options(table: Path) -> None:
-    """Two shares make up the noise: those of five without an observer, one that tells it its noise, and one missing."""
-    terms: dict[str, Any] = {"announced_rows": 777, "delta": 1e-7, "mechanism": "gaussian"}
-    run = RegressionRun(options_of(table, **terms, colluders=1, dropouts=1, epsilon=(3.0,)))
-    plan = run.spec.plan
-    assert (plan.parties, plan.rows, plan.unit) == (5, 777, "record")
-    assert (plan.epsilon, plan.delta, plan.labelled) == (3.0, 1e-7, 80)
-    assert isinstance(plan.mechanism, DiscreteGaussian)
-    assert plan.inflation == 5 / 2
-    pure = RegressionRun(options_of(table, unit="party", mechanism="discrete-laplace", colluders=0)).spec.plan
-    assert isinstance(pure.mechanism, DiscreteLaplace)
-    assert (pure.rows, pure.unit, pure.inflation) == (5000, "party", 5 / 4)
-
-
 def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tmp_path: Path) -> None:
     """Two tables that differ in every private row have the same plan, ranges and terms of the sum."""
     public, other = frame().iloc[:80], frame(900, seed=1).iloc[80:]
@@ -188,19 +158,6 @@ def test_errors_are_those_of_scikit_learn(released: Released) -> None:
         assert errors.mae == pytest.approx(mean_absolute_error(split.y_test, each), rel=1e-6), name
 
 
-@pytest.mark.parametrize(("rows", "known"), [(0, False), (1, False), (2, True)])
-def test_two_rows_that_are_held_out_have_an_error(table: Path, rows: int, known: bool) -> None:
-    run = RegressionRun(options_of(table))
-    run.split = replace(run.split, test=run.split.test[:rows])
-    errors = run.errors(run.spec.plan.grid.offset[:, 0], references=False)
-    assert errors.keys() == ({"newton", "public"} if known else set())
-
-
-def test_a_result_is_read_from_its_json(released: Released) -> None:
-    _, result, _ = released
-    assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
-
-
 def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Released, tmp_path: Path) -> None:
     run, result, model = released
     (tmp_path / "model.json").write_bytes(written_model(model))
@@ -239,25 +196,6 @@ def test_onnx_predicts_the_same(released: Released, tmp_path: Path) -> None:
     (predictions,) = reference.ReferenceEvaluator(str(tmp_path / "model.onnx")).run(None, {"features": rows})
     assert np.allclose(predictions[:-1, 0], ReleasedRegressor(model).predict(rows[:-1]))
     assert np.isnan(predictions[-1, 0])
-
-
-@pytest.mark.parametrize("onnx", [True, False])
-def test_a_regression_is_written_with_onnx_where_it_is_asked_for(
-    released: Released, tmp_path: Path, onnx: bool
-) -> None:
-    """Only the result, which tells about private rows, is for its owner alone."""
-    run, result, model = released
-    written = list[tuple[Any, ...]]()
-    with replaced([regression_module], "write_onnx", write_onnx, lambda *terms: written.append(terms)):
-        paths = run.write(result, model, tmp_path, onnx=onnx)
-    names = ["model.json", "card.md", "result.json", *(["model.onnx"] if onnx else [])]
-    assert paths == [tmp_path / name for name in names]
-    assert written == ([(model, tmp_path / "model.onnx")] if onnx else [])
-    assert (tmp_path / "result.json").read_text() == json.dumps(result.as_json(), indent=1) + "\n"
-    assert (tmp_path / "card.md").read_text() == model_card(model, result, run.split)
-    assert (tmp_path / "result.json").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ModelError):
-        run.write(result, model, tmp_path / "nowhere", onnx=False)
 
 
 @pytest.mark.parametrize(
@@ -299,23 +237,6 @@ def test_options_without_effect_are_refused(table: Path, change: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen"),
-    [
-        ("classes", ("a", "b")),
-        ("other_labels", "well"),
-        ("learners", ("tree",)),
-        ("sizes", "dirichlet"),
-        ("auxiliary", 5),
-        ("journal", "there"),
-        ("class_shares", ("a=0.5", "b=0.5")),
-    ],
-)
-def test_each_option_of_classes_is_refused_by_its_name(table: Path, name: str, chosen: Any) -> None:
-    with pytest.raises(InvalidParameter, match=f"--{name.replace('_', '-')} has no effect with --task regression"):
-        options_of(table, **{name: chosen}).check()
-
-
-@pytest.mark.parametrize(
     ("change", "unit"),
     [
         ({}, PrivacyUnit("record", "", "any")),
@@ -330,43 +251,6 @@ def test_a_regression_is_charged_for_its_unit(
     budget = RegressionRun(options_of(table, budget=str(tmp_path / "b"), **change))._budget
     assert budget is not None
     assert (budget.unit, budget.rows) == (unit, table_digest(table))
-
-
-def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> None:
-    rounds, transcript, steps = list[Round](), Transcript(), list[tuple[str, int, int]]()
-
-    def keep(role: Role) -> Role:
-        rounds.append(role.round)  # type: ignore[attr-defined]
-        return role
-
-    chosen: dict[str, Any] = {"absent": 0.2, "dropouts": 2, "colluders": 1, "holders": 3, "threshold": 2, "seed": 5}
-    run = RegressionRun(options_of(table, **chosen, budget=str(tmp_path / "b"), simulate_noise=False))
-    result, model = run.run(transcript=transcript, progress=lambda *far: steps.append(far), roles={"holder 3": keep})
-    (made,) = rounds
-    key = made.threshold_key
-    assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 5))
-    assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (3, 2, True, 3)
-    (gone,) = run.options.away
-    voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
-    assert sorted(voted) == [f"party {number}" for number in range(5) if number != gone]
-    assert steps == [("sum and encrypt", 0, 4), ("sum and encrypt", 4, 4)]
-    assert result.options == run.options.plain()
-    assert (result.dataset, result.label, result.features) == (run.split.dataset.name, "days", 3)
-    assert (result.auxiliary, result.test) == (80, len(run.split.y_test))
-    assert result.threshold_of_residuals == run.spec.label.threshold
-    assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (4, 1, True)
-    assert result.ciphertexts_per_ballot == made.plan.ciphertexts
-    assert result.bytes_per_ballot == Ballot.encoded_length(made)
-    assert result.cautions == [*run.split.cautions, *run.split.private_remarks]
-    assert result.budget is not None
-    assert result.budget.totals[0].epsilon == 10.0
-    assert result.errors.keys() == {"newton", "public", "least squares", "huber"}
-    assert run.errors(run.spec.fitted(run.sum().opened), references=False).keys() == {"newton", "public"}
-    assert (model.psephos_model, model.task, model.label, model.method) == (1, "regression", "days", "newton")
-    assert (model.parties, model.bounds, model.encoding) == (5, result.bounds, run.split.encoding)
-    np.testing.assert_array_equal(np.transpose(model.ranges), run.scaler.ranges_)
-    other = RegressionRun(options_of(table, colluders=0)).run()[0]
-    assert (other.budget, other.colluders) == (None, 0)
 
 
 def test_the_runs_of_classes_and_of_numbers_refuse_each_other(table: Path) -> None:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import psephos
-from psephos.cli.main import build
-from psephos.curator.rehearsal import WORLDS, fit_public
+from psephos.curator.rehearsal import fit_public
 from psephos.curator.rehearsed import fit_rehearsed, model_classifier, public_features
-from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
 from psephos.parties.statistic import own_vector
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -100,16 +96,6 @@ def test_a_rehearsed_step_is_released_with_its_card(
     assert psephos.load_model(out / "model.json").predict(read_table(tmp_path / "own.csv")).shape == (1200,)
 
 
-def test_the_command_shows_the_progress_of_a_rehearsal(tmp_path: Path) -> None:
-    own, public = patients(tmp_path)
-    table = ("--data", own, "--label", "outcome", "--party", "hospital", "--public", public)
-    words = ["--log-level", "info", "run", *table, "--method", "rehearsed", "--epsilon", "0.001"]
-    result = CliRunner().invoke(build(), list(map(str, words)), catch_exceptions=False)
-    assert result.exit_code == 0
-    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
-    assert ("rehearse", WORLDS) in [(line["phase"], line["of"]) for line in lines if line["message"] == "phase"]
-
-
 @pytest.mark.slow
 def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -> None:
     """No key is made and no message is sent; other private rows give the same files, byte for byte."""
@@ -171,37 +157,6 @@ def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelle
     job = Job(options(tmp_path, labelled=labelled, classes=("ill", "well"), **own))
     assert job.method == "statistic"
     assert job.advice(job.run()).startswith(f"--method {'rehearsed' if labelled else 'avg'} ")
-
-
-def test_there_is_no_hint_where_the_chosen_method_suits(tmp_path: Path) -> None:
-    job = Job(options(tmp_path))
-    scaler = PublicScaler().fit(job.split.X_auxiliary)
-    result: Any = SimpleNamespace(
-        privacy={"rehearsed": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=10.0
-    )
-    assert not job.advice(result)
-
-
-def test_no_hint_names_averaging_where_no_exact_sum_is_opened(tmp_path: Path) -> None:
-    for reveal, hinted in (("statistic", False), ("alpha", True)):
-        own: dict[str, Any] = {"method": None, "announced_rows": None, "epsilon": (1.0,), "reveal": reveal}
-        job = Job(options(tmp_path, labelled=False, classes=("ill", "well"), **own))
-        scaler = PublicScaler().fit(job.split.X_auxiliary)
-        result: Any = SimpleNamespace(
-            privacy={"statistic": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=1.0
-        )
-        assert ("--method avg" in job.advice(result)) is hinted
-
-
-def test_no_hint_names_the_rehearsed_step_where_the_key_holders_add_the_noise(tmp_path: Path) -> None:
-    """They add none to such a step: a run that followed the hint would be refused."""
-    for adders, hinted in (("holders", False), ("parties", True)):
-        job = Job(options(tmp_path, method="own-data", noise_from=adders, announced_rows=None, epsilon=(1.0,)))
-        scaler = PublicScaler().fit(job.split.X_auxiliary)
-        result: Any = SimpleNamespace(
-            privacy={"own-data": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=1.0
-        )
-        assert ("--method rehearsed" in job.advice(result)) is hinted
 
 
 @pytest.mark.slow

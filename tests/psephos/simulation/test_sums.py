@@ -3,8 +3,6 @@ asked for is refused before anything is computed; small test keys that say so.""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.curator.hamm.erm import minimise
-from psephos.curator.hamm.labels import one_hot
-from psephos.curator.losses import loss_named
 from psephos.curator.statistic import public_coordinates
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split, scaler_for
@@ -26,18 +21,14 @@ from psephos.parties.training import train_parties
 from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter, JournalError, WeakKeyError
-from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
-from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.average import AverageOptions
 from psephos.simulation.charges import charges_of
 from psephos.simulation.encrypted_sum import simulate_sum
-from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine
-from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import TallyOptions
 from psephos.specs.average import AverageSpec
 from tests.security.lab.edits import replaced
 
@@ -47,30 +38,6 @@ SMALL = AverageOptions(
 
 
 # -- what can be asked for, and what cannot
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        {"parties": 2, "holders": 2, "threshold": 2},
-        {"holders": 7},
-        {"threshold": 1},
-        {"threshold": 4},
-        {"auxiliary": 1},
-        {"min_ballots": 2},
-        {"min_ballots": 7},
-        {"workers": 1, "draws": 1},
-        {"epsilon": (1.0, 2.0)},
-        {"lam": 1e-9},
-        {"degree": 4},
-        {"proofs": "valid", "randomness": "short"},
-        {"proofs": "knowledge", "randomness": "full"},
-        {"mechanism": "discrete-laplace"},
-    ],
-    ids=str,
-)
-def test_the_largest_valid_values_are_accepted(one: dict[str, Any]) -> None:
-    replace(SMALL, **one).check()
 
 
 @pytest.mark.parametrize(
@@ -112,31 +79,6 @@ def test_a_short_key_needs_the_option_test_key() -> None:
         replace(SMALL, test_key=False).check()
 
 
-def test_properties_derived_from_the_options() -> None:
-    plain, papers = SumOptions(), SumOptions(lam=0.01, delta=1e-4, mechanism="gaussian")
-    joint, hidden = TallyOptions(reveal="statistic"), TallyOptions(protect_auxiliary=True, lam=0.01)
-    assert (plain.drawn, joint.drawn, replace(joint, draws=3).drawn) == (20, 1, 3)
-    assert [one.noise for one in (plain, joint, papers)] == ["spherical-laplace", "discrete-laplace", "gaussian"]
-    assert [one.joint for one in (plain, joint)] == [False, True]
-    assert [one.private_auxiliary for one in (plain, hidden)] == [False, True]
-    assert plain.available == sums.METHODS == plain.offered
-    assert replace(plain, methods=("pate", "vote")).offered == ("vote", "pate")
-    assert plain.local_learners == ("logistic",)
-    assert (plain.coalition, plain.may_choose_laplace) == (None, False)
-    assert [one.rehearses for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
-    assert [one.divides_rows for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
-    assert [one.local_lam for one in (plain, papers)] == [1e-4, 0.01]
-    assert papers.request(3.0) == sums.ReleaseRequest(3.0, 1e-4, "gaussian", 0.01)
-    assert hidden.request(3.0).protect_auxiliary is True
-    assert plain.noise_coins is SYSTEM
-    seeded = replace(plain, simulate_noise=True, seed=8).noise_coins
-    assert seeded.draw(16) == SimulationRandomness(8, "noise").draw(16)
-
-
-def test_the_default_is_at_most_two_workers() -> None:
-    assert SumOptions().workers == min(2, os.cpu_count() or 1)
-
-
 # -- what was asked for arrives
 
 
@@ -153,54 +95,10 @@ def rounds(simulate: Callable[..., Any], options: SumOptions) -> list[tuple[Roun
     return seen
 
 
-@pytest.mark.parametrize(
-    ("simulate", "options", "kinds"),
-    [
-        (simulate_average, AverageOptions(methods=("avg", "own-data")), ["parameters", "parameters"]),
-        (simulate_tally, TallyOptions(methods=("soft",), auxiliary=5), ["votes"]),
-        (simulate_tally, TallyOptions(methods=("statistic",), reveal="statistic", dropouts=2), ["statistic"]),
-    ],
-)
-def test_the_round_has_the_chosen_parameters(simulate: Any, options: SumOptions, kinds: list[str]) -> None:
-    """Everything that a holder goes by: too few ballots, or none of the proofs, and it would open what it must not."""
-    run_options = replace(
-        options, parties=9, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, draws=1, degree=2
-    )
-    for proofs, least in (("none", None), ("valid", 8)):
-        results = rounds(simulate, replace(run_options, proofs=proofs, min_ballots=least))
-        assert [one.kind for one, _ in results] == kinds
-        for one, holder in results:
-            key = one.threshold_key
-            assert (key.holders, key.threshold, holder) == (4, 2, 4)
-            assert (key.key.bits, key.key.degree, one.test_key) == (512, 2, True)
-            assert (len(one.roster), one.plan.addends) == (9, 9)
-            assert one.minimum_ballots == (least or (7 if options.joint else 5))
-            assert one.proofs == proofs
-            assert (one.square_bound > 0) == (proofs == "valid" and one.kind != "votes")
-
-
 def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment:
     """A run whose parties are trained, and which has summed nothing."""
     options, split = load_split(options)
     return SumExperiment(options, split, journal, how)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("degree", "key_bits"), [(None, 512), (None, 2048), (3, 512)])
-def test_the_keys_are_made_by_the_options_of_the_run(degree: int | None, key_bits: int) -> None:
-    """Once, of the degree that suits what is summed first."""
-    made = list[tuple[Any, ...]]()
-    transcript, progress, house = Transcript(), silent, object()
-
-    def make(*terms: Any) -> Any:
-        made.append(terms)
-        return house
-
-    run = begun(replace(SMALL, degree=degree, key_bits=key_bits), transcript=transcript, progress=progress)
-    spec = AverageSpec(31, 2, 1.0, 1e-4)
-    with replaced([sums], "setup_run_keys", setup_run_keys, make):
-        assert run.keys_for(spec) is run.keys_for(AverageSpec(31, 9, 1.0, 1e-4)) is house
-    best = spec.best_degree(key_bits, 7)
-    assert made == [(run.options, best if degree is None else degree, transcript, progress)]
 
 
 def test_a_sum_is_taken_under_the_conditions_of_the_run() -> None:
@@ -256,34 +154,6 @@ def test_a_run_whose_noise_no_journal_keeps_is_charged_again(context: Any, repea
         assert sums._charges_of(SMALL, "split", "journal", context) is None  # type: ignore[arg-type]
 
 
-def test_the_run_uses_the_chosen_engine() -> None:
-    assert begun(replace(SMALL, workers=3))._engine == LocalEngine(3, FEWEST_BATCHES)
-    assert begun(replace(SMALL, engine="dask", scheduler="tcp://a:1"))._engine == DaskEngine("tcp://a:1")
-
-
-def test_phases_add_up_to_at_most_the_run() -> None:
-    """A millisecond for each, since they are rounded."""
-    started = time.perf_counter()
-    outcome = simulate_average(SMALL)
-    duration = time.perf_counter() - started
-    assert list(outcome.seconds) == ["train", "fit", "keygen", "encrypt", "aggregate", "decrypt"]
-    phases = [seconds for seconds in outcome.seconds.values() if seconds is not None]
-    assert all(seconds >= 0 for seconds in phases)
-    assert 0 < sum(phases) <= duration + 0.001 * len(phases)
-
-
-def test_the_journal_stores_the_salt_of_private_samples(tmp_path: Path) -> None:
-    hidden = TallyOptions(parties=7, workers=1, protect_auxiliary=True, journal=str(tmp_path / "journal"))
-    assert begun(SMALL).salt() == b""
-    alone = begun(hidden)
-    salts = {alone.salt(), alone.salt()}
-    assert [len(salt) for salt in salts] == [32, 32]
-    with journal_of(hidden) as journal:
-        evaluation = begun(hidden, journal).salt()
-        assert begun(hidden, journal).salt() == evaluation not in salts
-        assert journal.result("auxiliary salt") == evaluation.hex()
-
-
 def test_the_journal_identity_excludes_engine_and_draws(tmp_path: Path) -> None:
     """What may change when a journal is gone on with: the machine, and how often is drawn."""
     options = replace(SMALL, journal=str(tmp_path / "journal"))
@@ -303,18 +173,6 @@ def test_the_journal_identity_excludes_engine_and_draws(tmp_path: Path) -> None:
 
 
 # -- the parties, and what they are compared with
-
-
-def test_rows_are_scaled_on_access() -> None:
-    population = begun(SMALL).population
-    own = population.rows()
-    assert len(own) == 7
-    (X, y), split = own[-1], population.split.party(6)
-    np.testing.assert_array_equal(X, population.scaler.transform(split[0]))
-    np.testing.assert_array_equal(y, split[1])
-    assert [len(labels) for _, labels in own[2:5]] == population.split.sizes[2:5].tolist()
-    with pytest.raises(IndexError):
-        own[7]
 
 
 def test_the_scaling_does_not_depend_on_private_rows() -> None:
@@ -405,34 +263,3 @@ def test_parties_train_independently(learners: tuple[str, ...]) -> None:
             np.testing.assert_array_equal(voter.parameters, alone)
     assert len(population.voters) == 7
     assert ("train", 7, 7) in progress
-
-
-def test_the_pooled_reference_samples_large_data() -> None:
-    """At random by the seed, and it is said of how many."""
-    population, evaluation = begun(replace(SMALL, absent=0.3)).population, Evaluation()
-    present = np.concatenate([population.split.parties[number] for number in population.present])
-    evaluation.start(population.split, population.scaler, population.test)
-    with replaced([sums], "BATCH_ROWS", sums.BATCH_ROWS, 50):
-        assert population.note_references(evaluation, "logistic") == {"batch": 50}
-    assert population.note_references(evaluation, "logistic") == {}
-    for most, measured in ((5 * 20, 20), (4, 1)):  # by five present parties, on one row at least
-        with replaced([sums], "ENSEMBLE_VOTES", sums.ENSEMBLE_VOTES, most):
-            other = Evaluation()
-            other.start(population.split, population.scaler, population.test)
-            assert population.note_references(other, "logistic") == {"ensemble": measured}
-    data, rows = population.split.dataset, np.random.default_rng(0).permutation(present)[:50]
-    scaled = population.scaler.transform(data.X_train[rows])
-    w = minimise(scaled, one_hot(data.y_train[rows], 2), 1e-4, loss_named("logistic", 2)).w
-    some, every = (one.w for one in evaluation.scores if one.method == "batch")
-    assert some is not None
-    assert every is not None
-    np.testing.assert_allclose(some, w, rtol=1e-6, atol=1e-9)
-    assert np.linalg.norm(some - every) > 0.01
-    indiv = [one.accuracy for one in evaluation.scores if one.method == "indiv"]
-    votes = [population.voters[number].predict_votes(population.test) for number in population.present]
-    assert indiv == pytest.approx([np.mean(np.array(votes) == population.split.y_test)] * 2)
-
-
-def test_an_unknown_argument_is_refused() -> None:
-    with pytest.raises(TypeError, match="kept"):
-        simulate_tally(TallyOptions(), kept=Evaluation())  # type: ignore[call-arg]

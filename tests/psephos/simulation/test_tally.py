@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
-from sklearn.tree import DecisionTreeClassifier
 
 from psephos.audit.adversary import Tampering
-from psephos.cli.show import show
 from psephos.curator.methods import erm_fit, statistic_nonprivate
 from psephos.curator.record import ROWS_PER_PARTY, fit_records, plan_records, release_records
 from psephos.curator.rehearsed import REHEARSED_ROWS
@@ -24,28 +21,21 @@ from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.parties.party import labels_of
-from psephos.parties.statistic import entry_range, own_vector
+from psephos.parties.statistic import own_vector
 from psephos.progress import silent
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
-    DataSetMissingError,
     InvalidParameter,
     JournalError,
     TooFewBallotsError,
     WeakKeyError,
 )
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
-from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.results import Result
 from psephos.simulation import sums
 from psephos.simulation import tally as tally_module
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
 from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
 from tests.security.lab.edits import replaced
@@ -63,22 +53,6 @@ def run_tally(options: TallyOptions, **more) -> dict:
 @pytest.fixture(scope="module")
 def result() -> dict:
     return run_tally(SMALL)
-
-
-def test_the_result_has_all_documented_fields(result: dict) -> None:
-    promised = {
-        "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits",
-        "threshold", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
-        "tally_equals_plaintext", "accuracy", "class_names", "by_epsilon", "sensitivity", "seconds",
-        "peak_memory_mb", "noise_source",
-    }  # fmt: skip
-    assert promised <= result.keys()
-    assert result["protocol"] == "tally"
-    assert {"majority", "batch", "indiv", "ensemble", *METHODS} == result["accuracy"].keys()
-    assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
-    assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
-    assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
-    assert Result.from_json(json.loads(json.dumps(result, allow_nan=False))).as_json() == result
 
 
 def test_the_opened_counts_equal_the_clear_counts(result: dict) -> None:
@@ -203,58 +177,6 @@ def test_data_that_cannot_be_split_is_refused_by_name(wrong: dict) -> None:
 @pytest.mark.parametrize(
     ("one", "words"),
     [
-        ({"reveal": "everything"}, "reveal is one of alpha, statistic"),
-        ({"loss": "hinge"}, "loss is one of logistic, huber"),
-        ({"learners": ("logistic", "oracle")}, "not oracle"),
-        ({"learners": ()}, "not none"),
-        ({"learners": ("logistic", 3)}, "learner"),
-        ({"protect_auxiliary": True, "learners": ("tree", "whitened")}, "protect-auxiliary"),
-        ({"colluders": 1}, "use them with --reveal statistic"),
-        ({"dropouts": 1}, "use them with --reveal statistic"),
-        ({**JOINT, "loss": "huber"}, "not huber"),
-        ({**JOINT, "protect_auxiliary": True}, "use --reveal alpha"),
-        ({**JOINT, "colluders": 4, "dropouts": 2}, "nobody's noise"),
-        ({**JOINT, "colluders": 0, "dropouts": 6}, "nobody's noise"),
-        ({**JOINT, "min_ballots": 6}, "only with 7 ballots"),
-        ({**JOINT, "dropouts": 2, "min_ballots": 4}, "only with 5 ballots"),
-        ({**JOINT, "dropouts": 1, "absent": 0.3}, "only with 6 ballots"),
-    ],
-    ids=str,
-)
-def test_invalid_options_of_a_tally(one: dict, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        replace(SMALL, **one).check()
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        {"protect_auxiliary": True, "learners": ("tree",)},
-        {"learners": ("whitened",)},
-        {"learners": (DecisionTreeClassifier(),)},
-        {**JOINT, "colluders": 5},
-        {**JOINT, "colluders": 0, "dropouts": 5},
-        {**JOINT, "dropouts": 2, "min_ballots": 5},
-        {**JOINT, "dropouts": 2, "min_ballots": 7},
-        {**JOINT, "dropouts": 2, "absent": 0.3},
-    ],
-    ids=str,
-)
-def test_the_extreme_valid_options_are_accepted(one: dict) -> None:
-    replace(SMALL, **one).check()
-
-
-def test_methods_available_in_a_tally() -> None:
-    assert SMALL.available == tuple(name for name in METHODS if name != "vote-directions")
-    assert replace(SMALL, **JOINT).available == ("statistic", "vote-directions", "own-data", "whitened")
-    assert replace(SMALL, protect_auxiliary=True).available == ("vote", "soft", "avg")
-    assert replace(SMALL, loss="huber").available == ("vote", "soft", "avg", "pate")
-    assert SMALL.may_choose_laplace is False
-
-
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
         ({"unit": "ward"}, "unit is one of party, record"),
         ({"record": "patient"}, "only with --unit record"),
         ({"announced_rows": 5}, "--announced-rows has an effect only"),
@@ -274,37 +196,6 @@ def test_methods_available_in_a_tally() -> None:
 def test_options_that_do_not_go_together(one: dict, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         replace(SMALL, **one).check()
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        {"unit": "record", "announced_rows": 1},
-        {**JOINT, "methods": ("rehearsed",), "announced_rows": 9},
-        {"class_shares": ("a=0.5", "b=0.5")},
-        {**JOINT, "methods": ("own-data",), "noise_from": "holders"},
-    ],
-    ids=str,
-)
-def test_options_that_go_together(one: dict) -> None:
-    replace(SMALL, **one).check()
-
-
-def test_properties_of_the_unit_and_of_the_public_rows() -> None:
-    record = replace(SMALL, unit="record", record="patient")
-    assert (record.joint, record.sums_rows, record.protects_records, record.person_column) == (
-        True,
-        True,
-        True,
-        "patient",
-    )
-    assert (record.noise, record.coalition, record.available) == ("gaussian", 1, ("newton",))
-    assert (SMALL.protects_records, SMALL.person_column, SMALL.coalition) == (False, None, None)
-    assert replace(SMALL, **JOINT, colluders=0).coalition == 0
-    assert replace(SMALL, **JOINT, methods=("rehearsed",)).available[-1] == "rehearsed"
-    changes: dict[str, Any] = {"class_shares": ("a=1",), "methods": ("rehearsed",)}
-    assert [replace(SMALL, **{name: value}).divides_rows for name, value in changes.items()] == [True] * 2
-    assert not any(one.divides_rows for one in (SMALL, replace(SMALL, methods=("soft",))))
 
 
 class Planned(Exception):
@@ -508,22 +399,6 @@ def test_noise_shares_of_the_remaining_parties_are_complete() -> None:
         shares_of(shared(4, "spherical-laplace", joint=False), colluders=0)
 
 
-def test_the_round_of_a_joint_statistic() -> None:
-    """Its slots hold every entry with its share of the noise; its context is the grid that it is on."""
-    plan, ceremony = shared(4, "discrete-laplace"), setup_keys(9, key_bits=256, test_key=True)
-    shares, coins = shares_of(plan, colluders=0), SimulationRandomness(1, "round")
-    spec = StatisticSpec.from_plan(plan, None, colluders=0)
-    participants = Participants(ceremony.roster, 8, True, "knowledge", nonce=lambda key, about: coins.draw(16))
-    made = spec.terms(ceremony.threshold_key, participants)
-    low, high = entry_range(plan.grid, shares)
-    key = ceremony.threshold_key
-    packed = PackingPlan.for_key(key.key, length=plan.dimension, addends=9, minimum=low, maximum=high)
-    nonce = SimulationRandomness(1, "round").draw(16)
-    assert made == Round("statistic", key, packed, ceremony.roster, 8, plan.grid.digest, nonce, True, "knowledge")
-    with pytest.raises(WeakKeyError):
-        spec.terms(ceremony.threshold_key, Participants(ceremony.roster, 8))
-
-
 @pytest.mark.parametrize(
     ("keys", "proofs"),
     [("dealer", "knowledge"), ("dealer", "valid"), pytest.param("ceremony", "knowledge", marks=pytest.mark.slow)],
@@ -540,17 +415,6 @@ def test_proofs_and_ceremony_keys_change_no_count(keys: str, proofs: str) -> Non
 def test_small_keys_are_refused_unless_named_test_keys() -> None:
     with pytest.raises(WeakKeyError, match="2048"):
         run_tally(replace(SMALL, test_key=False))
-
-
-def test_the_error_of_a_missing_data_set_names_its_folder(tmp_path) -> None:
-    with pytest.raises(DataSetMissingError, match=str(tmp_path)):
-        run_tally(replace(SMALL, dataset="har", data_dir=str(tmp_path)))
-
-
-def test_private_accuracies_are_over_draws() -> None:
-    document = run_tally(replace(SMALL, draws=4))
-    assert document["draws"] == 4
-    assert np.isfinite(document["accuracy"]["avg"]["private_std"])
 
 
 # -- what the curator is given
@@ -630,20 +494,6 @@ def test_the_average_alone_is_the_same_method(result: dict) -> None:
     assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "avg", "own-data", "whitened"}
     assert outcome.accuracy["avg"].nonprivate == result["accuracy"]["avg"]["nonprivate"]
     assert outcome.as_json()["sensitivity"]["avg"] == result["sensitivity"]["avg"]
-
-
-def test_curves_and_alpha_are_for_a_report() -> None:
-    outcome = simulate_tally(replace(SMALL, epsilon=(1.0, 10.0), simulate_noise=True))
-    accuracy, balanced = outcome.page().panels
-    assert {curve.algorithm for curve in accuracy.curves} == set(METHODS)
-    assert [curve.x for curve in (*accuracy.curves, *balanced.curves)] == [[1.0, 10.0]] * 2 * len(METHODS)
-    assert outcome.composed is not None
-    assert outcome.composed.releases == 2 * len(METHODS)
-    assert f"would spend epsilon {outcome.composed.epsilon:.4g} at " in accuracy.note
-    assert outcome.by_epsilon["1"] == outcome.accuracy != outcome.by_epsilon["10"]
-    assert outcome.alpha is not None
-    assert sum(outcome.alpha.samples_per_share) == outcome.auxiliary
-    assert simulate_tally(replace(SMALL, reveal="statistic")).alpha is None
 
 
 # -- interrupted and continued
@@ -754,13 +604,6 @@ def test_noise_of_the_holders_where_it_cannot_be_is_refused(change: dict[str, An
         simulate_tally(replace(SMALL, **(JOINT | {"noise_from": "holders"} | change)))
 
 
-def test_an_engine_that_is_not_there_is_named() -> None:
-    with pytest.raises(InvalidParameter, match="scheduler"):
-        run_tally(replace(SMALL, engine="dask"))
-    with pytest.raises(InvalidParameter, match="engine"):
-        run_tally(replace(SMALL, engine="abacus"))
-
-
 # -- who holds what, and who stays away
 
 
@@ -826,16 +669,6 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     assert table.columns[1:] == outcome.class_names
 
 
-def test_the_composed_cost_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = simulate_tally(replace(SMALL, draws=20, epsilon=(0.5, 5.0), methods=("soft", "statistic")))
-    assert outcome.composed is not None
-    assert outcome.composed.releases == 80
-    show(outcome, verbose=True)
-    text = " ".join(capsys.readouterr().out.split())
-    assert text.index("Whoever published all 80 classifiers") < text.index("soft")
-    assert "Recall of each class at epsilon 0.5" in text
-
-
 @pytest.mark.parametrize("missing", [0, 1])
 def test_kdd99_is_split_as_in_hamm_2016(missing: int) -> None:
     """22 rows a party and 43,000 public ones, section 6.2."""
@@ -849,23 +682,6 @@ def test_kdd99_is_split_as_in_hamm_2016(missing: int) -> None:
     assert len(chosen.auxiliary) != 43_000
     assert len(TallyOptions(dataset="kdd99", parties=2, auxiliary=100).deal(data).auxiliary) == 100
     assert len(TallyOptions(parties=2).deal(replace(data, name="kdd98")).auxiliary) != 43_000
-
-
-def test_synthetic_data_has_enough_rows_for_all_parties() -> None:
-    _, many = load_split(TallyOptions(dataset="synthetic", parties=3000, auxiliary=100))
-    assert (many.sizes == 2).all()
-    assert len(many.sizes) == 3000
-    _, split = load_split(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
-    assert (split.sizes == 5).all()
-    _, few = load_split(TallyOptions(dataset="synthetic", parties=10, auxiliary=100))
-    assert few.sizes.sum() == 1900
-
-
-def test_a_large_ensemble_is_evaluated_on_a_sample() -> None:
-    with replaced([sums], "ENSEMBLE_VOTES", sums.ENSEMBLE_VOTES, 7 * 20):
-        measured = run_tally(replace(SMALL, methods=("soft",)))
-    assert measured["measured_on"] == {"ensemble": 20}
-    assert 0.8 < measured["accuracy"]["ensemble"]["nonprivate"] <= 1
 
 
 def test_sums_at_different_epsilons_are_separate_in_a_journal(tmp_path: Path) -> None:
