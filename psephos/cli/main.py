@@ -32,7 +32,7 @@ COMMANDS = {
     "watch": "Serve a read-only page of a study.",
     "verify": "Verify a study from its board.",
     "budget": "Show what all releases from the same rows have cost together.",
-    "simulate": "Simulate one protocol (tally, average, pathak or psgd) with all its options.",
+    "simulate": "Simulate one protocol with all its options.",
     "reproduce": "Reproduce a paper's experiment, with the paper's numbers beside ours.",
     "plan": "Predict the bytes and the time of a run.",
     "audit": "Audit the protocols: who learns what, and whether epsilon holds.",
@@ -46,7 +46,7 @@ _MEMBER = ("join", "agent", "status")
 
 _TAKES_JOURNAL = (
     "run",
-    *(f"simulate {name}" for name in ("tally", "average", "psgd")),
+    *(f"simulate {name}" for name in ("tally", "statistic", "rehearsed", "record", "average", "psgd")),
     *(f"reproduce hamm-{name}" for name in ("har", "kdd99", "url")),
 )
 """Commands with an option --journal."""

@@ -108,10 +108,12 @@ def test_the_same_seed_repeats_split_and_training(result: psephos.Simulation) ->
         ("pathak", TEST, {"pathak"}),
         ("psgd", {**TEST, "steps": 3, "absent": 0.25}, {"psgd"}),
         (
-            "tally",
-            {**FEW, "reveal": "statistic", "absent": 0.25},
+            "statistic",
+            {**FEW, "absent": 0.25},
             {"statistic", "vote-directions", "own-data", "whitened"},
         ),
+        ("record", FEW, {"newton"}),
+        ("rehearsed", FEW, {"rehearsed"}),
     ],
 )
 def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any], methods: set[str]) -> None:
@@ -173,7 +175,7 @@ def test_transcript_and_replaced_roles_are_passed_to_the_run() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"protocol": "voodoo"}, InvalidParameter, "tally, average, pathak, psgd"),
+        ({"protocol": "voodoo"}, InvalidParameter, "tally, statistic, rehearsed"),
         ({"wings": 2}, InvalidParameter, "tally has no option wings"),
         ({"protocol": "pathak", "methods": ["soft"]}, InvalidParameter, "no option methods"),
         ({"protocol": "pathak", "absent": 0.5}, InvalidParameter, "--absent"),
