@@ -62,7 +62,7 @@ def evaluated(data_dir: str, seed: int) -> Evaluated:
     )
     weights = run.spec.fitted(run.sum().opened)
     X, y = run.prepared(split.X_test)[:ROWS], np.asarray(split.y_test, dtype=np.float64)[:ROWS]
-    predicted = run.spec.plan.grid.predict(weights, X)
+    predicted = run.spec.release_plan.grid.predict(weights, X)
     exact = r2_score(y, predicted), root_mean_squared_error(y, predicted), mean_absolute_error(y, predicted)
     return Evaluated(weights[:, None], run.spec.label, X, y, np.array(exact))
 

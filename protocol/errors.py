@@ -266,7 +266,20 @@ class BudgetFileError(PsephosError):
 
 
 class NoGainError(PsephosError):
-    """A release is not expected to be better than what public rows give; nothing was asked of the parties."""
+    """A release is not expected to be better than what public rows give; nothing was asked of the parties.
+
+    Attributes:
+        accuracy: of the model of the public rows, by cross-validation.
+        gain, spread: what the release is expected to add to it, and the standard deviation of that.
+    """
+
+    def __init__(self, accuracy: float, gain: float, spread: float) -> None:
+        super().__init__(
+            f"a model of the public rows alone is right on {accuracy:.1%} of them by cross-validation, and in "
+            f"simulated worlds the parties' step adds {gain:+.2%} (standard deviation {spread:.2%}): psephos run "
+            "--method rehearsed writes that model; more parties, or a larger epsilon, would help"
+        )
+        self.accuracy, self.gain, self.spread = accuracy, gain, spread
 
 
 class ConvergenceError(PsephosError):

@@ -175,7 +175,7 @@ LAYERS: dict[str, set[str]] = {
     "options": set(),
     "progress": set(),
     "sweep": {"progress"},
-    "specs": set(),
+    "specs": {"progress"},
     "data": {"options"},
     "model": {"data", "files"},
     "budget": {"data", "results"},

@@ -222,11 +222,11 @@ def record_sum(
     if isinstance(spec, TallySpec):
         record.bounds[name] = Bound(votes=spec.classes - 1)
     elif isinstance(spec, EvaluationSpec):
-        record.bounds[name] = Bound(evaluation_sensitivity(spec.plan.grid).value)
+        record.bounds[name] = Bound(evaluation_sensitivity(spec.release_plan.grid).value)
     elif isinstance(spec, RecordSpec | RehearsedSpec):
-        record.bounds[name] = Bound(spec.plan.l1.value, spec.plan.l2.value)
+        record.bounds[name] = Bound(spec.release_plan.l1.value, spec.release_plan.l2.value)
     elif isinstance(spec, StatisticSpec | OwnDataSpec):
-        l1, l2 = grid_sensitivity(spec.plan.grid)
+        l1, l2 = grid_sensitivity(spec.release_plan.grid)
         record.bounds[name] = Bound(l1.value, l2.value)
     else:
         # The vector lies in a ball whose radius is the largest entry that the plan allows.

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import Average
-from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.methods import Method, ReleaseRequest, average_method
-from psephos.curator.statistic import SOURCE_OF, plan_statistic
+from psephos.curator.statistic import SOURCE_OF
 from psephos.protocol.grids.own_data import OWN
 from psephos.results import AverageResult
 from psephos.simulation.references import own_data_nonprivate
@@ -65,18 +64,8 @@ def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Me
     The number of coordinates depends on epsilon, so each epsilon needs its own sum.
     """
     options, population = run.options, run.population
-    spec = OwnDataSpec(
-        plan_statistic(
-            population.auxiliary,
-            population.classes,
-            options.parties,
-            epsilon=request.epsilon,
-            delta=options.delta,
-            mechanism=options.noise,
-            source=SOURCE_OF[method],
-        )
-    )
-    label = f"{method}, {spec.plan.rank} coordinates"
+    spec = OwnDataSpec.plan(run.public(method), options.privacy(request.epsilon))
+    label = f"{method}, {spec.release_plan.rank} coordinates"
     opened = run.sum(spec, population.rows(), f"sum {method}", label=label).opened
 
     def nonprivate() -> NDArray[np.float64]:
@@ -90,7 +79,6 @@ def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Me
 def sum_parameters(run: SumExperiment) -> Average:
     """Take the encrypted sum of the parties' parameters, each projected onto a public ball before encoding."""
     options, population = run.options, run.population
-    lam, classes = options.local_lam, population.classes
-    spec = AverageSpec(population.auxiliary.shape[1], classes, averaging_radius(lam, classes), lam)
+    spec: AverageSpec = AverageSpec.plan(run.public("avg"), options.privacy(options.epsilon[0]))
     vectors = np.array([spec.encode(w) for w in population.parameters], dtype=np.int64)
     return spec.average(run.sum(spec, vectors, "sum parameters").opened)

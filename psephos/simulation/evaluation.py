@@ -16,8 +16,6 @@ from psephos.curator.evaluation import (
     BINS,
     calibrated,
     largest_error,
-    plan_error_evaluation,
-    plan_evaluation,
 )
 from psephos.curator.ledger import costs_together
 from psephos.data.own import OwnTable
@@ -27,6 +25,7 @@ from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRe
 from psephos.options import option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
@@ -41,7 +40,8 @@ from psephos.results.scores import EvaluationResult
 from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.one_sum import take_sum
-from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.evaluation import BOUNDS, EvaluationSpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["EvaluationOptions", "EvaluationRun", "calibrated_model"]
 
@@ -190,23 +190,31 @@ class EvaluationRun:
         model = evaluated.model
         self.model = model
         self.options, self.split = _assign_rows(options, model)
-        agreed = {"colluders": self.options.coalition, "dropouts": self.options.dropouts}
-        protected: dict[str, Any] = {
-            "epsilon": self.options.epsilon,
-            "unit": self.options.unit,
-            "contributors": contributors(self.options.parties, **agreed),
-        }
+        agreed: dict[str, Any]
         if isinstance(model, RegressionModel):
             largest = self.options.largest_error
             label = NumericLabel(*model.bounds, largest_error(*model.bounds) if largest is None else largest)
             weights = np.append(model.coefficients, model.intercept - label.middle)[:, None]
-            plan = plan_error_evaluation(weights, label, self.options.parties, **protected)
+            agreed = dict(zip(BOUNDS, (label.low, label.high, label.threshold), strict=True))
         else:
             weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
-            public, bins = self._prepared(self.split.X_auxiliary), self.options.bins
-            plan = plan_evaluation(public, weights, len(model.classes), self.options.parties, bins=bins, **protected)
-        seed = self.options.seed if self.options.simulate_noise else None
-        self.spec = EvaluationSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=self.options.record or "")
+            agreed = {"bins": self.options.bins}
+        self.spec = EvaluationSpec.plan(
+            PublicTerms(
+                auxiliary=AuxiliarySet(self._prepared(self.split.X_auxiliary)),
+                classes=1 if isinstance(model, RegressionModel) else len(model.classes),
+                parties=self.options.parties,
+                agreed={"classifier": weights, **agreed},
+            ),
+            PrivacyTerms(
+                epsilon=self.options.epsilon,
+                unit=self.options.unit,
+                persons=self.options.record or "",
+                colluders=self.options.coalition,
+                dropouts=self.options.dropouts,
+                simulation_seed=self.options.seed if self.options.simulate_noise else None,
+            ),
+        )
         self._protects = unit_of_run(self.options, self.options.unit)
         self._budget = budget_of(self.options, self.split, self.options.unit)
 
@@ -256,14 +264,14 @@ class EvaluationRun:
         rows = [self.rows_of(number) for number in range(self.options.parties)]
         context: Any = {"transcript": transcript, "progress": progress, "roles": roles}
         if self._budget is not None:
-            context["charge"] = self._budget, replace(stated(self.spec.plan.event, 0.0), name="evaluation")
+            context["charge"] = self._budget, replace(stated(self.spec.release_plan.event, 0.0), name="evaluation")
         return take_sum(self.options, self.spec, rows, "score and encrypt", **context)
 
     def run(self, **context: Any) -> EvaluationResult:
         """Take the encrypted sum, and estimate."""
         spec, done = self.spec, self.sum(**context)
         released = self.model.release
-        delta = stated(spec.plan.event, 0.0).delta
+        delta = stated(spec.release_plan.event, 0.0).delta
         entry = replace(spec.cost(done.opened.ballots), delta=delta, protects=self._protects)
         settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
         return EvaluationResult(

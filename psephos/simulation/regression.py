@@ -16,13 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from psephos.budget import budget_of
-from psephos.curator.record import ROWS_PER_PARTY, plan_records
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.splits import Split
 from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, RegressionModel, write_onnx, written_model
-from psephos.parties.noise import contributors
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated
 from psephos.results.base import timed
@@ -31,7 +30,8 @@ from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.job import JobOptions
 from psephos.simulation.one_sum import take_sum
-from psephos.specs.regression import RegressionSpec
+from psephos.specs.record import RegressionSpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["RegressionRun"]
 
@@ -65,21 +65,25 @@ class RegressionRun:
         options = self.options
         public = self.split.X_auxiliary
         self.scaler: PublicScaler = own_scaler(numeric_label=True).fit(public)
-        agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
-        plan = plan_records(
-            self.prepared(public),
-            self.split.public_labels,
-            1,
-            options.parties,
-            rows=options.announced_rows or options.parties * ROWS_PER_PARTY,
-            epsilon=options.epsilon[0],
-            delta=options.delta,
-            mechanism=options.noise,
-            contributors=contributors(options.parties, **agreed),
-            unit=options.unit,
+        self.spec = RegressionSpec.plan(
+            PublicTerms(
+                auxiliary=AuxiliarySet(self.prepared(public)),
+                classes=1,
+                parties=options.parties,
+                labels=self.split.public_labels,
+                rows=options.announced_rows,
+            ),
+            PrivacyTerms(
+                epsilon=options.epsilon[0],
+                delta=options.delta,
+                mechanism=options.noise,
+                unit=options.unit,
+                persons=options.record or "",
+                colluders=options.coalition or 0,
+                dropouts=options.dropouts,
+                simulation_seed=options.seed if options.simulate_noise else None,
+            ),
         )
-        seed = options.seed if options.simulate_noise else None
-        self.spec = RegressionSpec.of_plan(plan, **agreed, simulation_seed=seed, persons=options.record or "")
         self._budget = budget_of(options, self.split, options.unit)
 
     def prepared(self, X: Any) -> Array:
@@ -100,7 +104,10 @@ class RegressionRun:
         """Take the encrypted sum; keywords and errors as `take_sum`."""
         rows = [self.rows_of(number) for number in range(self.options.parties)]
         if self._budget is not None:
-            context["charge"] = self._budget, replace(stated(self.spec.plan.event, self.options.delta), name="newton")
+            context["charge"] = (
+                self._budget,
+                replace(stated(self.spec.release_plan.event, self.options.delta), name="newton"),
+            )
         return take_sum(self.options, self.spec, rows, "sum and encrypt", **context)
 
     def run(self, **context: Any) -> tuple[RegressionResult, RegressionModel]:
@@ -115,8 +122,10 @@ class RegressionRun:
         """Return the result, and the contents of the model file, of an opened sum."""
         options, split, spec = self.options, self.split, self.spec
         weights = spec.fitted(done.opened)
-        entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, options.delta).delta)
-        entry = replace(entry, chosen={**entry.chosen, "labelled": spec.plan.labelled}, protects=options.protects)
+        entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.release_plan.event, options.delta).delta)
+        entry = replace(
+            entry, chosen={**entry.chosen, "labelled": spec.release_plan.labelled}, protects=options.protects
+        )
         settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
         result = RegressionResult(
             options=options.plain(),
@@ -149,7 +158,7 @@ class RegressionRun:
         """
         if len(self.split.y_test) < 2:
             return {}
-        grid = self.spec.plan.grid
+        grid = self.spec.release_plan.grid
         test, y = self.prepared(self.split.X_test), np.asarray(self.split.y_test, dtype=np.float64)
         predictions = {"newton": grid.predict(weights, test), "public": grid.predict(grid.offset[:, 0], test)}
         if references:

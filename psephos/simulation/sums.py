@@ -38,6 +38,7 @@ from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.rounds import Proofs
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
@@ -58,6 +59,7 @@ from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 from psephos.sweep import Sampler, sweep
 
 __all__ = [
@@ -278,6 +280,18 @@ class SumOptions(HolderOptions):
         """Return what every method is asked for."""
         return ReleaseRequest(epsilon, self.delta, self.noise, self.lam, self.private_auxiliary)
 
+    def privacy(self, epsilon: float) -> PrivacyTerms:
+        """Return what a release protects, and against whom."""
+        return PrivacyTerms(
+            epsilon=epsilon,
+            delta=self.delta,
+            mechanism=self.noise,
+            unit="record" if self.protects_records else "party",
+            persons=self.person_column or "",
+            colluders=self.coalition or 0,
+            lam=self.lam,
+        )
+
     @property
     def noise_coins(self) -> Randomness:
         """Where the curator's noise comes from."""
@@ -482,6 +496,18 @@ class SumExperiment:
             self.population = populate(options, split, self.progress)
         self.evaluation.start(self.population.split, self.population.scaler, self.population.test)
         self._keys: KeySetup | None = None
+
+    def public(self, method: str) -> PublicTerms:
+        """Return what everybody knows about the release of a method."""
+        population, split = self.population, self.population.split
+        return PublicTerms(
+            auxiliary=AuxiliarySet(population.auxiliary),
+            classes=population.classes,
+            parties=self.options.parties,
+            method=method,
+            labels=split.public_labels,
+            rows=getattr(self.options, "announced_rows", None),
+        )
 
     def keys_for(self, spec: SumSpec) -> KeySetup:
         """Return everybody's keys, made when the first vectors are to be summed, of the degree that these take."""

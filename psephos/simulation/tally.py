@@ -31,26 +31,12 @@ from psephos.curator.methods import (
     statistic_choices,
     statistic_nonprivate,
 )
-from psephos.curator.record import (
-    ROWS_PER_PARTY,
-    fit_records,
-    plan_records,
-    release_records,
-)
-from psephos.curator.rehearsal import WORLDS, PublicModel, fit_public
-from psephos.curator.rehearsed import (
-    REHEARSED_ROWS,
-    fit_rehearsed,
-    model_classifier,
-    plan_rehearsed,
-    public_features,
-    rehearsal_of,
-)
+from psephos.curator.record import ROWS_PER_PARTY
+from psephos.curator.rehearsed import REHEARSED_ROWS, fit_rehearsed, model_classifier
 from psephos.curator.statistic import (
     SOURCE_OF,
     MechanismName,
     mechanism_with_less_noise,
-    plan_statistic,
 )
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
@@ -59,10 +45,9 @@ from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import NoiseFrom, contributors
 from psephos.parties.statistic import own_vector
-from psephos.progress import counted
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter, NoGainError
 from psephos.protocol.grids.own_data import OWN, OwnDataGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.randomness import Randomness
@@ -79,10 +64,12 @@ from psephos.simulation.sums import (
     SumOptions,
     run_experiment,
 )
+from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import LABELS, TallySpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["TallyOptions", "simulate_tally"]
 
@@ -251,6 +238,10 @@ class TallyOptions(SumOptions):
             return None
         return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
+    def privacy(self, epsilon: float) -> PrivacyTerms:
+        holders = self.key_holders if self.noise_from == "holders" else 0
+        return replace(super().privacy(epsilon), dropouts=self.dropouts, holders=holders)
+
     @property
     def joint(self) -> bool:
         """Whether the parties add the noise in shares, so that the curator learns no exact sum."""
@@ -403,18 +394,16 @@ def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     """Return the function that makes the methods to whose sums the parties add noise in shares."""
     special: dict[str, Any] = dict.fromkeys(RECORD_METHODS, _record_method)
     if run.options.rehearses:
-        population = run.population
-        rows = public_features(population.auxiliary)
-        model = fit_public(rows, population.split.public_labels, population.classes)
-        run.evaluation.add_classifier("public", model_classifier(model))
-        special |= dict.fromkeys(LABELLED_METHODS, partial(_rehearsed_method, model))
+        public = run.public(*LABELLED_METHODS)
+        run.evaluation.add_classifier("public", model_classifier(public.model))
+        special |= dict.fromkeys(LABELLED_METHODS, partial(_rehearsed_method, public))
     make = {name: special.get(name, _joint_method) for name in run.options.offered}
     return lambda epsilon: {name: method(run, name, epsilon) for name, method in make.items()}
 
 
 def _noisy_sum(  # what names the sum, and its parts
     run: SumExperiment,
-    spec: StatisticSpec | RecordSpec | RehearsedSpec,
+    spec: NoisySumSpec,
     data: Sequence[Any],
     name: str,
     epsilon: float,
@@ -433,72 +422,43 @@ def _noisy_sum(  # what names the sum, and its parts
 def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     """Return the record step; every release takes an encrypted sum with fresh noise of the parties."""
     population, options = run.population, run.options
-    assert isinstance(options, TallyOptions)
-    split, agreed = population.split, {"colluders": options.coalition or 0, "dropouts": options.dropouts}
-    plan_at = partial(
-        plan_records,
-        population.auxiliary,
-        split.public_labels,
-        population.classes,
-        options.parties,
-        rows=options.announced_rows or options.parties * ROWS_PER_PARTY,
-        delta=options.delta,
-        mechanism=options.noise,
-        contributors=contributors(options.parties, **agreed),
-    )
-    spec = RecordSpec.from_plan(plan_at(epsilon=epsilon), **agreed, persons=options.record or "")
+    spec = RecordSpec.plan(run.public(name), options.privacy(epsilon))
     rows, releases = population.records(), itertools.count()
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         return spec.fitted(_noisy_sum(run, spec, rows, name, epsilon, next(releases)))
 
     def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
-        plan = plan_at(epsilon=None)
-        vectors = (own_vector(plan.grid, *rows[number]) for number in population.present)
-        return fit_records(release_records(plan, [sum(column) for column in zip(*vectors, strict=True)]))
+        exact = RecordSpec.plan(run.public(name), replace(options.privacy(epsilon), epsilon=None))
+        vectors = (own_vector(exact.grid, *rows[number]) for number in population.present)
+        total = tuple(sum(column) for column in zip(*vectors, strict=True))
+        return exact.fitted(OpenedSum(total, tuple(population.present)))
 
     entry = spec.cost(options.parties)
-    chosen = {**entry.chosen, "labelled": spec.plan.labelled, "mechanism": options.noise}
-    return Method(nonprivate, draw, spec.plan.sensitivity, spec.plan.event, chosen)
+    chosen = {**entry.chosen, "labelled": spec.release_plan.labelled, "mechanism": options.noise}
+    return Method(nonprivate, draw, spec.release_plan.sensitivity, spec.release_plan.event, chosen)
 
 
-def _rehearsed_method(model: PublicModel, run: SumExperiment, name: str, epsilon: float) -> Method:
-    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties."""
-    population, options = run.population, run.options
-    assert isinstance(options, TallyOptions)
-    parties = options.parties
-    agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
-    terms: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": options.delta,
-        "contributors": contributors(parties, **agreed),
-    }
-    announced = max(1, (options.announced_rows or parties * REHEARSED_ROWS) // parties)
-    rehearsal = rehearsal_of(
-        population.auxiliary,
-        population.split.public_labels,
-        population.classes,
-        parties,
-        rows=announced,
-        mechanism=options.noise,
-        model=model,
-        done=counted(run.progress, "rehearse", WORLDS),
-        **terms,
-    )
-    expected: dict[str, Any] = {
-        "public accuracy": rehearsal.calibration.cross_validated,
-        "expected gain": rehearsal.gain,
-    }
-    if not rehearsal.asks:
+def _rehearsed_method(public: PublicTerms, run: SumExperiment, name: str, epsilon: float) -> Method:
+    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties.
+
+    Where no gain is expected, no party is asked, and the method is the public model.
+    """
+    population, options, parties = run.population, run.options, run.options.parties
+    try:
+        spec = RehearsedSpec.plan(public, options.privacy(epsilon), run.progress)
+    except NoGainError as error:
         run.remarks.append(
             f"{name} at epsilon {epsilon:g}: the parties were asked nothing. In simulated "
             f"worlds a step of {parties} parties changes the accuracy of the public rows' model "
-            f"({rehearsal.calibration.cross_validated:.1%} by cross-validation) by {rehearsal.gain:+.2%} (standard "
-            f"deviation {rehearsal.spread:.2%}); that model is released. More parties or a larger epsilon would help."
+            f"({error.accuracy:.1%} by cross-validation) by {error.gain:+.2%} (standard "
+            f"deviation {error.spread:.2%}); that model is released. More parties or a larger epsilon would help."
         )
-        return public_method(model_classifier(model), expected)
-    plan = plan_rehearsed(rehearsal, parties, **terms)
-    spec = RehearsedSpec.from_plan(plan, **agreed)
+        expected = {"public accuracy": error.accuracy, "expected gain": error.gain}
+        return public_method(model_classifier(public.model), expected)
+    plan, rehearsal = spec.release_plan, spec.rehearsal
+    assert rehearsal is not None
+    expected = {"public accuracy": rehearsal.calibration.cross_validated, "expected gain": rehearsal.gain}
     rows, releases = population.rows(), itertools.count()
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
@@ -522,23 +482,14 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
     terms = population.auxiliary, population.classes, options.parties
-    noise = options.noise
+    privacy = options.privacy(epsilon)
     if options.may_choose_laplace:
-        noise = mechanism_with_less_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
-    plan = plan_statistic(
-        *terms,
-        epsilon=epsilon,
-        delta=options.delta,
-        mechanism=noise,
-        source=SOURCE_OF[name],
-        joint=True,
-    )
-    agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
-    holders = options.key_holders if options.noise_from == "holders" else 0
-    spec = StatisticSpec.from_plan(plan, AuxiliarySet.of(population.auxiliary), **agreed, holders=holders)
+        law = mechanism_with_less_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
+        privacy = replace(privacy, mechanism=law)
+    spec = StatisticSpec.plan(run.public(name), privacy)
     assert spec.shares is not None
-    plan, contributors = spec.noisy_plan(len(population.present)), spec.shares.contributors
-    laws = (spec.shares.parties if holders else plan.parties) / contributors
+    plan, contributors = spec.counting(len(population.present)), spec.shares.contributors
+    laws = spec.inflation(plan.parties)
     releases, signal = itertools.count(), SignalEstimator()
     rows = population.rows()
     data = population.voters if spec.takes_classifier else rows
@@ -556,5 +507,5 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
             return vote_directions_nonprivate(voters, population.auxiliary, population.classes)
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
-    chosen = statistic_choices(plan, noise) | {"contributors": contributors}
+    chosen = statistic_choices(plan, privacy.joint_noise) | {"contributors": contributors}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)

@@ -6,6 +6,7 @@ projected on, and the directions of own rows, are in docs/theory.md.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -13,25 +14,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from psephos.curator.hamm.averaging import Average, average_of
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.ledger import Release
 from psephos.curator.methods import Method, ReleaseRequest, average_method, own_data_method
 from psephos.curator.statistic import StatisticPlan, for_ballots
 from psephos.parties.party import VectorParty
 from psephos.parties.statistic import OwnDataParty
 from psephos.parties.training import train_parties
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
 from psephos.protocol.grids.own_data import OWN, OwnDataGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, Rows, SumSpec, VectorFormat, data_owner
+from psephos.protocol.study.study import Study
+from psephos.specs.base import Array, Owner, Rows, SumSpec, VectorFormat
 from psephos.specs.secrets import CLASSIFIER, DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.statistic import planned
-from psephos.specs.study import DerivedDefault, StudyTerms, check_dropouts, request_of
+from psephos.specs.statistic import plan_of
+from psephos.specs.study import DerivedDefault
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["AverageSpec", "OwnDataSpec", "VectorSpec"]
 
@@ -54,6 +57,18 @@ class _ExactSum(SumSpec):
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, PARAMETER_SUM, OTHER_SUM)
     kind: ClassVar[RoundKind] = "parameters"
 
+    @abstractmethod
+    def method_of(self, opened: OpenedSum) -> Method:
+        """Return the method that releases the mean over the ballots counted."""
+
+    def cost(self, ballots: int) -> Release:
+        """See `Spec.cost`; the cost is computed for a sum of zeros, since it is the same for any sum."""
+        return self.method_of(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        method = self.method_of(result)
+        return method.draw(randomness), method.ledger_entry
+
 
 @dataclass(frozen=True)
 class VectorSpec(_ExactSum):
@@ -68,8 +83,8 @@ class VectorSpec(_ExactSum):
     about: bytes
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        raise StudyError("a study sums parameters or directions, not arbitrary vectors")
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        raise InvalidParameter("arbitrary vectors have no plan")
 
     @property
     def entries(self) -> VectorFormat:
@@ -79,25 +94,13 @@ class VectorSpec(_ExactSum):
     def context(self) -> bytes:
         return self.about
 
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: Sequence[int],
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
+    def role(
+        self, owner: Owner, data: Sequence[int], terms: Round, randomness: Randomness, encryptor: Encryptor | None
     ) -> VectorParty:
-        """See `Spec.party`; `data` is the party's vector, `bounds.length` integers."""
-        owner = data_owner(number, signing_key, ledger)
-        return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
+        """See `SumSpec.role`; `data` is the party's vector, `bounds.length` integers."""
+        return VectorParty(owner(), terms, self.kind, self.context, data, encryptor=encryptor)
 
-    def cost(self, ballots: int) -> Release:
-        raise StudyError("nothing is released of arbitrary vectors")
-
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def method_of(self, opened: OpenedSum) -> Method:
         raise StudyError("nothing is released of arbitrary vectors")
 
 
@@ -119,18 +122,23 @@ class AverageSpec(_ExactSum):
     request: ReleaseRequest | None = None
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Any:
-        """See `Spec.from_study`; the specification of an average of directions is an `OwnDataSpec`."""
-        study = terms.study
-        if study.method in OWN:
-            return OwnDataSpec.from_study(terms)
-        check_dropouts(study, terms.value("dropouts"))
-        for name in ("radius", "lam"):
-            terms.require(name)
-            if not 0 < terms.value(name) < 1e6:
-                raise StudyError(f"{name} is a positive number, not {terms.value(name)}")
-        shape = len(study.features), len(study.classes)
-        return cls(*shape, terms.value("radius"), terms.value("lam"), request_of(study))
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Any:
+        """See `Spec.plan`; the specification of an average of directions is an `OwnDataSpec`."""
+        if public.method in OWN:
+            return OwnDataSpec.plan(public, privacy)
+        lam = HAMM_LAMBDA if privacy.lam is None else privacy.lam
+        radius = public.agreed.get("radius") or averaging_radius(lam, public.classes)
+        for name, value in (("radius", radius), ("lam", lam)):
+            if not 0 < value < 1e6:
+                raise InvalidParameter(f"{name} is a positive number, not {value}")
+        return cls(public.samples.shape[1], public.classes, radius, lam, privacy.request)
+
+    def stated(self) -> dict[str, Any]:
+        return {"lam": self.lam, "radius": self.radius}
+
+    def check_study(self, study: Study) -> None:
+        super().check_study(study)
+        _require(study, "radius", "lam")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -161,37 +169,24 @@ class AverageSpec(_ExactSum):
         """Return parameters of this `shape`, projected on the ball, as integers."""
         return FIXED_POINT.encode(project(w, self.radius), self.radius)
 
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: Sequence[int],
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
+    def role(
+        self, owner: Owner, data: Sequence[int], terms: Round, randomness: Randomness, encryptor: Encryptor | None
     ) -> VectorParty:
-        """See `Spec.party`; `data` is the party's encoded parameters."""
-        owner = data_owner(number, signing_key, ledger)
-        return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
+        """See `SumSpec.role`; `data` is the party's encoded parameters."""
+        return VectorParty(owner(), terms, self.kind, self.context, data, encryptor=encryptor)
 
     def average(self, opened: OpenedSum) -> Average:
         """Return the average that the opened sum stands for."""
         size = {"features": self.features, "classes": self.classes}
         return average_of(opened.sums, opened.ballots, self.radius, FIXED_POINT, **size)
 
-    def _agreed_method(self, opened: OpenedSum) -> Method:
-        assert self.request is not None, "an average without agreed privacy releases nothing by itself"
-        return average_method(self.average(opened), self.lam, self.request)
-
-    def cost(self, ballots: int) -> Release:
-        """See `Spec.cost`; the cost is computed for a sum of zeros, since it is the same for any sum."""
-        return self._agreed_method(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
-
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        method = self._agreed_method(result)
-        return method.draw(randomness), method.ledger_entry
+    def method_of(
+        self, opened: OpenedSum, request: ReleaseRequest | None = None, auxiliary: Array | None = None
+    ) -> Method:
+        """See `_ExactSum.method_of`; `request`: the agreed one by default. `auxiliary`: as in `average_method`."""
+        request = request or self.request
+        assert request is not None, "an average without agreed privacy releases nothing by itself"
+        return average_method(self.average(opened), self.lam, request, auxiliary)
 
 
 @dataclass(frozen=True)
@@ -199,28 +194,33 @@ class OwnDataSpec(_ExactSum):
     """The average of the directions of the parties' own rows, or of classifiers in public coordinates.
 
     Attributes:
-        plan: what is summed by all parties, and the noise that the curator adds.
+        release_plan: what is summed by all parties, and the noise that the curator adds.
     """
 
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
 
-    plan: StatisticPlan
+    release_plan: StatisticPlan
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        terms.require("coordinates")
-        check_dropouts(terms.study, terms.value("dropouts"))
-        return cls(planned(terms, joint=False))
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        return cls(plan_of(public, privacy, privacy.request.mechanism, joint=False))
+
+    def stated(self) -> dict[str, Any]:
+        return {"coordinates": self.release_plan.transform}
+
+    def check_study(self, study: Study) -> None:
+        super().check_study(study)
+        _require(study, "coordinates")
 
     @property
     def grid(self) -> OwnDataGrid:
         """The public coordinates of the parties' vectors."""
-        assert isinstance(self.plan.grid, OwnDataGrid)
-        return self.plan.grid
+        assert isinstance(self.release_plan.grid, OwnDataGrid)
+        return self.release_plan.grid
 
     @property
     def entries(self) -> VectorFormat:
-        return VectorFormat(self.plan.dimension, self.grid.minimum, self.grid.maximum)
+        return VectorFormat(self.release_plan.dimension, self.grid.minimum, self.grid.maximum)
 
     @property
     def norm_bound(self) -> int:
@@ -231,32 +231,22 @@ class OwnDataSpec(_ExactSum):
     def context(self) -> bytes:
         return self.grid.digest
 
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: Rows,
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
+    def role(
+        self, owner: Owner, data: Rows, terms: Round, randomness: Randomness, encryptor: Encryptor | None
     ) -> OwnDataParty:
-        """See `Spec.party`; `data` is the party's `Rows`."""
-        owner = data_owner(number, signing_key, ledger)
-        return OwnDataParty(owner, terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
+        """See `SumSpec.role`; `data` is the party's `Rows`."""
+        return OwnDataParty(owner(), terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
 
     def method_of(self, opened: OpenedSum, nonprivate: Callable[[], Array] | None = None) -> Method:
         """Return the method that releases the mean over the ballots counted.
 
         `nonprivate`: fits the classifier without noise, (d,) or (K, d), as in `own_data_method`.
         """
-        return own_data_method(list(opened.sums), for_ballots(self.plan, opened.ballots), nonprivate)
+        return own_data_method(list(opened.sums), for_ballots(self.release_plan, opened.ballots), nonprivate)
 
-    def cost(self, ballots: int) -> Release:
-        """See `Spec.cost`; the cost is computed for a sum of zeros, since it is the same for any sum."""
-        return self.method_of(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
 
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        method = self.method_of(result)
-        return method.draw(randomness), method.ledger_entry
+def _require(study: Study, *names: str) -> None:
+    """Raise StudyError where a study does not state a parameter that its method needs."""
+    for name in names:
+        if not study.parameters.get(name):
+            raise StudyError(f"an average released by {study.method} must state the parameter {name}")

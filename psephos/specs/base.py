@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,12 @@ from psephos.curator.ledger import Release
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
-from psephos.parties.party import Party
+from psephos.parties.party import Party, RoundParty
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import SumReader
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind, safe_confirmations
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
@@ -37,16 +38,20 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import PublicReader, Role
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.study.study import Study
 from psephos.specs.secrets import Secret
-
-if TYPE_CHECKING:
-    from psephos.specs.study import StudyTerms
+from psephos.specs.study import value_of
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["Array", "Participants", "Rows", "Spec", "SumSpec", "VectorFormat"]
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.int64]]
 """A party's own rows: samples, float64 (n, d), and their class numbers, int64 (n,). Secrets."""
+
+
+Owner = Callable[..., Party]
+"""Makes the data owner for which a role acts; keywords: the classes and the voter of one that votes."""
 
 
 def _fresh_nonce(key: ThresholdKey | None, about: str) -> bytes:
@@ -101,10 +106,59 @@ class Spec(ABC):
     secrets: ClassVar[tuple[Secret, ...]]
     """What must not leak; an audit tests each of them (`psephos.audit`)."""
 
+    keyed: ClassVar[bool] = True
+    """Whether key holders open sums; otherwise there is no key."""
+
+    numeric: ClassVar[bool] = False
+    """Whether the label is always a number."""
+
+    evaluates: ClassVar[bool] = False
+    """Whether a public model is evaluated, which a study states."""
+
+    states_sizes: ClassVar[bool] = False
+    """Whether the number of each party's rows is public, so that a record can only be replaced."""
+
+    checks_plan: ClassVar[Literal["", "verify", "join"]] = ""
+    """From when on a study's plan is computed again from its public rows: by `psephos verify`, or at `psephos join`."""
+
     @classmethod
     @abstractmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        """Return the specification of a study. Raises StudyError or InvalidParameter for parameters that cannot be."""
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        """Return the specification that follows from public values.
+
+        Args:
+            public: what everybody knows, and what was agreed on in place of what a rule gives.
+            privacy: what is protected, and against whom.
+            progress: called with the steps of a long computation.
+
+        Raises:
+            InvalidParameter: the terms cannot be used.
+            DataError: the public samples do not suffice.
+            NoGainError: a release is not expected to be better than what the public samples alone give.
+        """
+
+    def stated(self) -> dict[str, Any]:
+        """Return what a study states of the plan, so that all members have the same bits; matrices as arrays.
+
+        `plan` of the same public values with these parameters as `agreed` is this specification.
+        """
+        return {}
+
+    def check_study(self, study: Study) -> None:
+        """Raise StudyError where other terms of a study do not fit its plan."""
+        if "dropouts" not in self.parameters:
+            return
+        dropouts = value_of(study, self.parameters, "dropouts")
+        if study.minimum_ballots < (fewest := len(study.roster) - dropouts):
+            raise StudyError(
+                f"with dropouts={dropouts} a sum is opened of {fewest} ballots or more, and the minimum of ballots is "
+                f"{study.minimum_ballots}: raise the minimum or dropouts"
+            )
+
+    @classmethod
+    def has_gaussian_noise(cls, study: Study) -> bool:
+        """Return whether a study is one release with Gaussian noise, the least that its epsilon and delta allow."""
+        return study.delta > 0
 
     @property
     def takes_classifier(self) -> bool:
@@ -232,6 +286,30 @@ class SumSpec(Spec):
     def context(self) -> bytes:
         """32 bytes that name the public input of the vectors."""
 
+    @abstractmethod
+    def role(
+        self, owner: Owner, data: Any, terms: Round, randomness: Randomness, encryptor: Encryptor | None
+    ) -> RoundParty:
+        """Return the role of a data owner, which `owner` makes; other arguments as in `party`."""
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Any,
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> RoundParty:
+        owner = partial(Party, number, signing_key, once=ledger)
+        return self.role(owner, data, terms, self.coins(number, randomness), encryptor)
+
+    def coins(self, number: int, randomness: Randomness) -> Randomness:
+        """Return the source of a party's noise: a seeded one in some simulations."""
+        return randomness
+
     def best_degree(self, key_bits: int, parties: int) -> int:
         length, low, high, addends = self._packed(parties)
         return best_degree(key_bits, length=length, addends=addends, minimum=low, maximum=high)
@@ -346,7 +424,13 @@ class SumSpec(Spec):
     def ballots(self, result: OpenedSum) -> int:
         return result.ballots
 
-
-def data_owner(number: int, signing_key: SigningKey, ledger: OnceLedger | None, **trained: Any) -> Party:
-    """Return the party that a role of an encrypted sum acts for; `trained`: classes and voter of one that votes."""
-    return Party(number, signing_key, once=ledger, **trained)
+    def check_study(self, study: Study) -> None:
+        super().check_study(study)
+        if self.holder_shares is None:
+            return
+        holders = len(study.holders)
+        if study.confirmations < (least := safe_confirmations(holders, study.threshold)):
+            raise StudyError(
+                f"where the key holders add the noise, {least} of {holders} must confirm what they open, and the study "
+                f"asks for {study.confirmations}: two sums with the same noise would disclose their difference"
+            )

@@ -17,21 +17,15 @@ from psephos.curator.evaluation import (
     plan_error_evaluation,
     plan_evaluation,
 )
-from psephos.curator.ledger import Release, ledger_entry
-from psephos.parties.noise import Shares, contributors, shares_of
-from psephos.parties.statistic import OwnDataParty, entry_range
+from psephos.curator.ledger import Release
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.errors import DataError, StudyError
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.record import NumericLabel
-from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.study.study import Study
-from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
-from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
+from psephos.specs.base import Array
+from psephos.specs.noisy import NoisySumSpec, contributors_of
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["BOUNDS", "EvaluationSpec", "encode_releases", "stated_releases"]
 
@@ -40,17 +34,8 @@ BOUNDS = ("low", "high", "largest_error")
 
 
 @dataclass(frozen=True)
-class EvaluationSpec(SumSpec):
-    """A histogram of scores, sums of errors, or a mean over the parties (docs/theory.md, "Private evaluation").
-
-    Attributes:
-        plan: what is summed, and under which noise.
-        shares: the parties' shares of the noise; None is for analyses of the exact sum.
-        colluders: parties that may tell each other their noise, as it was agreed.
-        simulation_seed: draws the noise from a seed: for simulations only.
-        persons: the column of the parties' tables that names persons, where a person with all rows at a party is
-            protected; "" where every row is a record of its own.
-    """
+class EvaluationSpec(NoisySumSpec):
+    """A histogram of scores, sums of errors, or a mean over the parties (docs/theory.md, "Private evaluation")."""
 
     methods: ClassVar[tuple[str, ...]] = ("platt", "unchanged")
     parameters: ClassVar[Mapping[str, Any]] = {
@@ -58,43 +43,33 @@ class EvaluationSpec(SumSpec):
         "unit": "record",
         "record": "",
         "bins": BINS,
-        "colluders": COLLUDERS,
-        "dropouts": 0,
+        **NoisySumSpec.parameters,
         "released": "",
         **dict.fromkeys(BOUNDS, 0.0),
     }
     unit: ClassVar[str] = "record"
-    secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
-    kind: ClassVar[RoundKind] = "statistic"
+    evaluates: ClassVar[bool] = True
 
-    plan: EvaluationPlan
-    shares: Shares | None
-    colluders: int = 0
-    simulation_seed: int | None = None
-    persons: str = ""
+    release_plan: EvaluationPlan
 
     @classmethod
-    def from_plan(
-        cls,
-        plan: EvaluationPlan,
-        *,
-        colluders: int,
-        dropouts: int = 0,
-        simulation_seed: int | None = None,
-        persons: str = "",
-    ) -> Self:
-        """Return the specification of a plan. Raises InvalidParameter as `shares_of` does."""
-        shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
-        return cls(plan, shares, colluders, simulation_seed, persons)
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        if privacy.delta:
+            raise InvalidParameter("the noise of an evaluation is discrete Laplace, whose delta is 0: leave delta out")
+        shared: dict[str, Any] = {"epsilon": privacy.epsilon, "unit": privacy.unit}
+        shared["contributors"] = contributors_of(public.parties, privacy)
+        if public.classes > 1:
+            shared["bins"] = public.agreed.get("bins", BINS)
+            plan = plan_evaluation(
+                public.samples, public.required("classifier"), public.classes, public.parties, **shared
+            )
+        else:
+            label = NumericLabel(*map(public.required, BOUNDS))
+            plan = plan_error_evaluation(public.required("classifier"), label, public.parties, **shared)
+        return cls.private(plan, privacy)
 
-    @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
-        check_dropouts(study, agreed["dropouts"])
-        if study.delta:
-            raise StudyError("the noise of an evaluation is discrete Laplace, whose delta is 0: leave delta out")
-        if agreed["colluders"] < 0:
-            raise StudyError("colluders are not negative")
+    def check_study(self, study: Study) -> None:
+        super().check_study(study)
         if (study.method == "unchanged") == bool(study.classes):
             raise StudyError(
                 "an evaluation releases a classifier by the method platt, and a prediction of a number by unchanged, "
@@ -104,70 +79,28 @@ class EvaluationSpec(SumSpec):
         if extra := [name for name in other if name in study.parameters]:
             what = "prediction of a number" if study.classes else "classifier"
             raise StudyError(f"the parameter {extra[0]} is for the evaluation of a {what}: leave it out")
-        if terms.value("record") and terms.value("unit") != "record":
-            raise StudyError("the parameter record names persons, whom the unit record protects")
-        protected: dict[str, Any] = {"unit": terms.value("unit"), "epsilon": study.epsilon}
-        protected |= {"contributors": contributors(len(study.roster), **agreed)}
-        weights, parties = terms.coordinates("classifier"), len(study.roster)
-        if study.classes:
-            X, bins = terms.auxiliary.samples, terms.value("bins")
-            plan = plan_evaluation(X, weights, len(study.classes), parties, bins=bins, **protected)
-        else:
-            plan = plan_error_evaluation(weights, _stated_label(terms), parties, **protected)
         stated_releases(study)
-        return cls.from_plan(plan, **agreed, persons=terms.value("record"))
+
+    @classmethod
+    def has_gaussian_noise(cls, study: Study) -> bool:
+        return False
 
     @property
     def numeric_label(self) -> NumericLabel | None:
-        predictions = self.plan.predictions
+        predictions = self.release_plan.predictions
         return None if predictions is None else predictions.label
 
-    @property
-    def entries(self) -> VectorFormat:
-        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
-
-    @property
-    def context(self) -> bytes:
-        return self.plan.grid.digest
-
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: tuple[Any, ...],
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
-    ) -> OwnDataParty:
-        """See `Spec.party`; `data` is the party's `Rows` and, where persons are protected, their persons.
-
-        The persons are integers, (n,), one for each row. Raises DataError where they are missing.
-        """
-        if self.persons and len(tuple(data)) < 3:
-            raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
-        if self.simulation_seed is not None:
-            randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
-        owner = data_owner(number, signing_key, ledger)
-        grid = self.plan.grid
-        return OwnDataParty(owner, terms, data, grid, self.shares, randomness=randomness, encryptor=encryptor)
+    def counting(self, ballots: int) -> EvaluationPlan:
+        return replace(self.release_plan, inflation=self.inflation(ballots))
 
     def estimate(self, opened: OpenedSum) -> EvaluationEstimate:
         """Return what the noisy sum says; the noise is that of the ballots counted."""
-        assert self.shares is not None
-        plan = replace(self.plan, inflation=opened.ballots / self.shares.contributors)
-        return estimate_evaluation(plan, list(opened.sums), opened.ballots)
+        return estimate_evaluation(self.counting(opened.ballots), list(opened.sums), opened.ballots)
 
-    def cost(self, ballots: int) -> Release:
-        """See `Spec.cost`; the cost does not depend on the number of ballots."""
-        plan = self.plan
-        label = self.numeric_label
-        about = {"bins": plan.scores.bins} if label is None else {"largest_error": label.threshold}
-        chosen: dict[str, Any] = {**about, "colluders": self.colluders}
-        if self.persons:
-            chosen["persons"] = self.persons
-        return ledger_entry(plan.event, plan.sensitivity, "discrete Laplace in shares", chosen)
+    @property
+    def choices(self) -> dict[str, Any]:
+        label, plan = self.numeric_label, self.release_plan
+        return {"bins": plan.scores.bins} if label is None else {"largest_error": label.threshold}
 
     def summary(self, result: OpenedSum) -> str:
         """See `Spec.summary`; the summary has the estimates for the evaluated classifier or prediction."""
@@ -198,17 +131,14 @@ class EvaluationSpec(SumSpec):
             return f"the noise hides how good the {'classifier' if estimate.errors is None else 'prediction'} is"
         return f"evaluated: {', '.join(parts)} (of the noise alone){after}"
 
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        """See `Spec.release`; the classifier is released with Platt scaling, or unchanged where that was not fitted.
-
-        A prediction of a number is released unchanged.
-        """
-        if self.plan.predictions is not None:
-            return self.plan.predictions.weights[:, 0], self.cost(result.ballots)
-        weights, calibration = self.plan.scores.weights, self.estimate(result).calibration
+    def fitted(self, opened: OpenedSum) -> Array:
+        """Return the classifier with Platt scaling, or unchanged where that was not fitted; a prediction unchanged."""
+        if self.release_plan.predictions is not None:
+            return self.release_plan.predictions.weights[:, 0]
+        weights, calibration = self.release_plan.scores.weights, self.estimate(opened).calibration
         if calibration is not None:
             weights = calibrated(weights, calibration)
-        return weights[:, 0] if weights.shape[1] == 1 else weights.T, self.cost(result.ballots)
+        return weights[:, 0] if weights.shape[1] == 1 else weights.T
 
 
 def encode_releases(releases: tuple[Release, ...]) -> str:
@@ -246,10 +176,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for content in value:
             yield from _texts(content)
-
-
-def _stated_label(terms: StudyTerms) -> NumericLabel:
-    """Return the bounds that a study of a numeric label states. Raises StudyError where they are missing."""
-    if missing := [name for name in BOUNDS if name not in terms.study.parameters]:
-        raise StudyError(f"a study that evaluates a prediction of a number must state the parameter {missing[0]}")
-    return NumericLabel(*(terms.value(name) for name in BOUNDS))

@@ -15,6 +15,7 @@ from psephos.curator.ledger import Release, ledger_entry
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import ConsumingCurator, PathakConsumer, PathakCurator, SharedSum
 from psephos.parties.pathak import PathakParty
+from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -28,9 +29,10 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.study.study import Study
 from psephos.specs.base import Array, Participants, Spec
 from psephos.specs.secrets import CLASSIFIER, DATA, NOISE, SIZES, Secret
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["BARE_SUM", "SMALLEST_SIZE", "PathakSpec", "make_terms"]
 
@@ -96,6 +98,7 @@ class PathakSpec(Spec):
         "tolerance": 1e-9,
     }
     unit: ClassVar[str] = "record"
+    keyed: ClassVar[bool] = False
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, SMALLEST_PARTY, BARE_SUM)
 
     agreed: PathakTerms
@@ -103,18 +106,28 @@ class PathakSpec(Spec):
     simulation_seed: int | None = None
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        study = terms.study
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        agreed = {
+            name: public.required(name) if isinstance(default, type) else public.agreed.get(name, default)
+            for name, default in cls.parameters.items()
+        }
+        return cls(
+            make_terms(
+                parties=public.parties,
+                features=public.samples.shape[1],
+                classes=public.class_names,
+                epsilon=privacy.epsilon,
+                **agreed,
+            )
+        )
+
+    def check_study(self, study: Study) -> None:
         if study.minimum_ballots != len(study.roster):
             raise StudyError("shares of all parties add up to the result: the minimum of ballots is all of them")
-        agreed = make_terms(
-            parties=len(study.roster),
-            features=len(study.features),
-            classes=study.classes,
-            epsilon=study.epsilon,
-            **{name: terms.value(name) for name in cls.parameters},
-        )
-        return cls(agreed)
+
+    @classmethod
+    def has_gaussian_noise(cls, study: Study) -> bool:
+        return False
 
     def terms(self, key: ThresholdKey | None, participants: Participants) -> PathakTerms:
         """Return the terms with the participants' nonce; there is no key that all holders share."""

@@ -12,7 +12,8 @@ from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.psgd import GradientParty, SeriesHolder
-from psephos.protocol.errors import StudyError
+from psephos.progress import Progress, silent
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
@@ -22,9 +23,11 @@ from psephos.protocol.psgd.state import SeriesReader
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.study.study import Study
 from psephos.specs.base import Array, Participants, Rows, Spec, key_of_size
 from psephos.specs.secrets import CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.study import COLLUDERS, StudyTerms
+from psephos.specs.study import COLLUDERS
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["HONEST_GRADIENT", "PsgdSpec"]
 
@@ -58,6 +61,7 @@ class PsgdSpec(Spec):
     methods: ClassVar[tuple[str, ...]] = ("psgd",)
     parameters: ClassVar[Mapping[str, Any]] = {"sizes": str} | OPTIONAL
     unit: ClassVar[str] = "record"
+    states_sizes: ClassVar[bool] = True
     secrets: ClassVar[tuple[Secret, ...]] = (
         DATA,
         GRADIENTS,
@@ -74,20 +78,22 @@ class PsgdSpec(Spec):
     simulation_seed: int | None = None
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        """See `Spec.from_study`; all noisy sums of a study are on the board, so epsilon must cover all of them."""
-        study = terms.study
-        if len(study.classes) != 2:
-            raise StudyError("gradient descent is for two classes")
-        chosen = {name: terms.value(name) for name in OPTIONAL if name in study.parameters}
-        chosen |= {name: terms.value(name) for name in ("variant", "colluders")}
-        options = DescentOptions(epsilon=study.epsilon, delta=study.delta, **chosen)
-        sizes = _sizes(terms)
-        spec = cls(options, agree(options, sizes, len(study.features), bytes(16)), sizes)
-        series, guarantee = spec.agreement.series, spec.agreement.guarantee
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        if public.classes != 2:
+            raise InvalidParameter("gradient descent is for two classes")
+        chosen = {name: value for name, value in public.agreed.items() if name in OPTIONAL}
+        chosen |= {"variant": chosen.get("variant", OPTIONAL["variant"]), "colluders": privacy.colluders}
+        assert privacy.epsilon is not None
+        options = DescentOptions(epsilon=privacy.epsilon, delta=privacy.delta, **chosen)
+        sizes = _sizes(public)
+        return cls(options, agree(options, sizes, public.samples.shape[1], bytes(16)), sizes)
+
+    def check_study(self, study: Study) -> None:
+        """See `Spec.check_study`; all noisy sums of a study are on the board, so epsilon must cover all of them."""
+        series, guarantee = self.agreement.series, self.agreement.guarantee
         if study.minimum_ballots != series.minimum_ballots:
             raise StudyError(
-                f"the noise is sized for {options.dropouts} dropouts: the minimum of ballots is "
+                f"the noise is sized for {self.options.dropouts} dropouts: the minimum of ballots is "
                 f"{series.minimum_ballots}, not {study.minimum_ballots}"
             )
         if guarantee.epsilon_transcript > study.epsilon * (1 + 1e-12):
@@ -100,7 +106,11 @@ class PsgdSpec(Spec):
             raise StudyError(
                 f"drawing the noise costs delta {guarantee.delta_samplers:.2g}, more than the study's {study.delta:g}"
             )
-        return spec
+
+    @classmethod
+    def has_gaussian_noise(cls, study: Study) -> bool:
+        """Return False: a descent composes many sums, and is known by its epsilon and delta alone."""
+        return False
 
     def check_rows(self, number: int, rows: int) -> None:
         if rows != self.sizes[number]:
@@ -201,11 +211,14 @@ class PsgdSpec(Spec):
         return result.opened.ballots
 
 
-def _sizes(terms: StudyTerms) -> tuple[int, ...]:
+def _sizes(public: PublicTerms) -> tuple[int, ...]:
+    text = public.required("sizes")
     try:
-        sizes = tuple(int(size) for size in terms.value("sizes").split())
+        sizes = tuple(int(size) for size in text.split())
     except ValueError:
-        raise StudyError("the sizes of the parties' data sets are whole numbers with spaces between them") from None
-    if len(sizes) != len(terms.study.roster):
-        raise StudyError(f"the study has {len(terms.study.roster)} parties and says {len(sizes)} sizes")
+        raise InvalidParameter(
+            "the sizes of the parties' data sets are whole numbers with spaces between them"
+        ) from None
+    if len(sizes) != public.parties:
+        raise InvalidParameter(f"the study has {public.parties} parties and says {len(sizes)} sizes")
     return sizes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
-from psephos.parties.noise import NoiseFrom
+import numpy as np
+
+from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
 from psephos.protocol.privacy.unit import Changes, PrivacyUnit
@@ -15,22 +18,30 @@ from psephos.specs.base import Participants, Spec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
-from psephos.specs.record import RecordSpec
-from psephos.specs.regression import RegressionSpec
+from psephos.specs.record import RecordSpec, RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
-from psephos.specs.study import SAMPLES, DerivedDefault, StudyTerms
+from psephos.specs.study import (
+    SAMPLES,
+    StudyTerms,
+    decode_parameters,
+    noise_from,
+    type_of_parameter,
+    value_of,
+)
 from psephos.specs.tally import TallySpec
 
 __all__ = [
     "SPECS",
     "check_study",
     "coalition_of",
+    "differs_from_plan",
     "is_verifiable",
     "multiplier_of",
     "noise_from",
     "participants_of",
     "person_column",
+    "plan_study",
     "protected_by",
     "spec_of",
     "type_of_parameter",
@@ -51,17 +62,67 @@ SPECS: dict[str, type[Spec]] = {
 """The class of each protocol, by its name in a study."""
 
 
+def plan_study(terms: StudyTerms, progress: Progress = silent, *, anew: bool = False) -> Spec:
+    """Return the specification that a study's protocol plans for it.
+
+    Args:
+        terms: the study and its public table.
+        progress: as in `Spec.plan`.
+        anew: by the rules for its public rows, whatever the study states of a plan.
+
+    Raises as `Spec.plan`, but StudyError in place of InvalidParameter.
+    """
+    kind = SPECS[terms.study.protocol]
+    public = terms.public_terms(kind.parameters)
+    if anew:
+        public = replace(public, agreed={})
+    try:
+        return kind.plan(public, terms.privacy(kind.parameters, kind.unit), progress)
+    except InvalidParameter as error:
+        raise StudyError(str(error)) from None
+
+
 def spec_of(terms: StudyTerms) -> Spec:
     """Return the specification of a study's protocol.
 
     Raises StudyError for a method or parameters that the protocol does not have, and for parameters that do not go
     together.
     """
-    kind = check_study(terms.study)
-    try:
-        return kind.from_study(replace(terms, defaults=kind.parameters))
-    except InvalidParameter as error:
-        raise StudyError(str(error)) from None
+    check_study(terms.study)
+    spec = plan_study(terms)
+    spec.check_study(terms.study)
+    return spec
+
+
+def differs_from_plan(terms: StudyTerms) -> list[str]:
+    """Return the parameters in which a study differs from what the rules give for its public rows.
+
+    The linear algebra of another machine may differ in the last bits, so that only whole numbers and the bounds of a
+    label must be equal. No privacy depends on the comparison: the sensitivity is certified for any plan. It shows that
+    no number of the plan says anything about private rows.
+
+    Raises as `plan_study`.
+    """
+    planned = plan_study(terms, anew=True).stated()
+    stated = decode_parameters(terms.study, SPECS[terms.study.protocol].parameters)
+    return [name for name, value in planned.items() if not _agrees(name, stated.get(name), value)]
+
+
+_TOLERANCE = 1e-4
+"""Largest difference of two machines' numbers, as a share of the largest number of a matrix."""
+
+_EXACT = ("low", "high")
+"""Numbers that are no result of linear algebra, and so have the same bits on every machine."""
+
+
+def _agrees(name: str, stated: Any, planned: Any) -> bool:
+    """Return whether a stated parameter equals a planned value, up to the last bits of a computation."""
+    if isinstance(planned, np.ndarray):
+        same = isinstance(stated, np.ndarray) and stated.shape == planned.shape
+        return same and bool(np.abs(stated - planned).max() <= _TOLERANCE * np.abs(planned).max())
+    if isinstance(planned, float) and name not in _EXACT:
+        return stated is not None and math.isclose(stated, planned, rel_tol=_TOLERANCE)
+    return bool(stated == planned)
 
 
 def check_study(study: Study) -> type[Spec]:
@@ -92,13 +153,6 @@ def is_verifiable(study: Study) -> bool:
     return SPECS[study.protocol].joint and study.sum_is_public
 
 
-def type_of_parameter(default: Any) -> type:
-    """Return the type of a parameter from its default in `Spec.parameters`, which may be the type itself."""
-    if isinstance(default, DerivedDefault):
-        return default.kind
-    return default if isinstance(default, type) else type(default)
-
-
 def participants_of(study: Study) -> Participants:
     """Return who takes part in a study, and under which conditions a sum is opened."""
     return Participants(
@@ -117,17 +171,9 @@ def coalition_of(study: Study) -> int | None:
     Where the key holders add the noise, these are key holders. The number is given in the study, or follows from its
     threshold.
     """
-    defaults = SPECS[study.protocol].parameters
-    if study.protocol == "pathak":
-        return int(study.parameters.get("excluded", defaults["excluded"]))
-    if "colluders" not in defaults:
-        return None
-    return int(study.parameters.get("colluders", defaults["colluders"].rule(study)))
-
-
-def noise_from(study: Study) -> NoiseFrom:
-    """Return who adds the noise of a study in which the curator does not: "parties" or "holders"."""
-    return "holders" if study.parameters.get("noise_from") == "holders" else "parties"
+    parameters = SPECS[study.protocol].parameters
+    named = next((name for name in ("colluders", "excluded") if name in parameters), None)
+    return None if named is None else int(value_of(study, parameters, named))
 
 
 def person_column(study: Study) -> str:
@@ -141,9 +187,7 @@ def multiplier_of(study: Study) -> float | None:
     It is the least that is private with the study's epsilon and delta, and the noise of a study has it. Descents
     compose many sums, and are known by their epsilon and delta alone.
     """
-    if not study.delta or study.protocol in ("psgd", "pathak", "evaluation"):
-        return None
-    if study.protocol == "rehearsed" and study.parameters.get("norm") != "l2":
+    if not SPECS[study.protocol].has_gaussian_noise(study):
         return None
     return gaussian_sigma(1.0, study.epsilon, study.delta)
 
@@ -156,8 +200,7 @@ def unit_of(study: Study) -> str:
 
 def protected_by(study: Study) -> PrivacyUnit:
     """Return what a study protects of a member, whose file has the rows of one party."""
-    # Gradient descent states the number of each party's rows.
-    neighbours: Changes = "replace" if study.protocol == "psgd" else "any"
+    neighbours: Changes = "replace" if SPECS[study.protocol].states_sizes else "any"
     if unit_of(study) == "party":
         return PrivacyUnit("party", "", neighbours)
     column = person_column(study)

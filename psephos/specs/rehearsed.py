@@ -5,135 +5,114 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from psephos.curator.ledger import Release, ledger_entry
-from psephos.curator.rehearsed import RehearsedPlan, fit_rehearsed, plan_of_grid
-from psephos.parties.noise import Shares, contributors, shares_of
-from psephos.parties.statistic import OwnDataParty, entry_range
+from psephos.curator.rehearsal import WORLDS, Rehearsal
+from psephos.curator.rehearsed import (
+    REHEARSED_ROWS,
+    RehearsedPlan,
+    fit_rehearsed,
+    plan_of_grid,
+    plan_rehearsed,
+    rehearsal_of,
+)
+from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import InvalidParameter, NoGainError
 from psephos.protocol.grids.local_step import LocalStepGrid
-from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian
-from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
-from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
+from psephos.protocol.study.study import Study
+from psephos.specs.base import Array
+from psephos.specs.noisy import NoisySumSpec, contributors_of
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["RehearsedSpec"]
 
+_STEP = ("coordinates", "offset", "ridge", "limit", "radius", "scale", "norm")
+
 
 @dataclass(frozen=True)
-class RehearsedSpec(SumSpec):
+class RehearsedSpec(NoisySumSpec):
     """One step from a public model, private for each party (docs/theory.md, "The rehearsed step").
 
     Attributes:
-        plan: what is summed, and under which noise.
-        shares: the parties' shares of the noise.
-        colluders: parties that may tell each other their noise, as it was agreed.
-        simulation_seed: draws the noise from a seed: for simulations only.
+        rehearsal: what the step was expected to gain; None where the step is an agreed one.
+        rows: the announced number of rows of all parties. labelled: the number of labelled public rows.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("rehearsed",)
     parameters: ClassVar[Mapping[str, Any]] = {
         "coordinates": str,
         "offset": str,
-        "ridge": float,
-        "limit": float,
-        "radius": float,
-        "scale": float,
+        **dict.fromkeys(("ridge", "limit", "radius", "scale"), float),
         "norm": str,
         "rows": int,
         "labelled": int,
-        "colluders": COLLUDERS,
-        "dropouts": 0,
+        **NoisySumSpec.parameters,
     }
-    secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
-    kind: ClassVar[RoundKind] = "statistic"
+    checks_plan: ClassVar[Literal["verify"]] = "verify"
 
-    plan: RehearsedPlan
-    shares: Shares
-    colluders: int = 0
-    simulation_seed: int | None = None
-
-    @classmethod
-    def from_plan(cls, plan: RehearsedPlan, *, colluders: int, dropouts: int = 0) -> Self:
-        """Return the specification of a plan. Raises InvalidParameter as `shares_of` does."""
-        return cls(plan, shares_of(plan, colluders=colluders, dropouts=dropouts), colluders)
+    release_plan: RehearsedPlan
+    rehearsal: Rehearsal | None = None
+    rows: int = 0
+    labelled: int = 0
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
-        check_dropouts(study, agreed["dropouts"])
-        if agreed["colluders"] < 0:
-            raise StudyError("colluders are not negative")
-        if terms.value("norm") == "l2" and not study.delta:
-            raise StudyError("a step of L2 norm takes discrete Gaussian noise, and delta is 0: choose the norm l1")
-        grid = LocalStepGrid(
-            terms.coordinates(),
-            terms.coordinates("offset"),
-            len(study.classes),
-            terms.value("ridge") or math.inf,
-            terms.value("limit"),
-            terms.value("radius"),
-            terms.value("norm"),
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        """See `Spec.plan`; raises NoGainError where no step is expected to improve the public model."""
+        parties, agreed = public.parties, public.agreed
+        terms: dict[str, Any] = {"epsilon": privacy.epsilon, "contributors": contributors_of(parties, privacy)}
+        terms |= {"delta": privacy.delta} if privacy.delta else {}
+        rows = parties * REHEARSED_ROWS if public.rows is None else public.rows
+        if agreed.keys() >= set(_STEP):
+            plan = plan_of_grid(_agreed_grid(public, privacy), agreed["scale"], parties, **terms)
+            return replace(cls.private(plan, privacy), rows=rows, labelled=agreed.get("labelled", 0))
+        assert public.labels is not None
+        rehearsal = rehearsal_of(
+            public.samples,
+            public.labels,
+            public.classes,
+            parties,
+            rows=max(1, rows // parties),
+            mechanism=privacy.joint_noise,
+            model=public.model,
+            done=counted(progress, "rehearse", WORLDS),
+            **terms,
         )
-        known = contributors(len(study.roster), **agreed)
-        delta = study.delta or 1e-6  # of discrete Gaussian noise, which a study with delta 0 does not have
-        plan = plan_of_grid(
-            grid,
-            terms.value("scale"),
-            len(study.roster),
-            epsilon=study.epsilon,
-            delta=delta,
-            contributors=known,
+        if not rehearsal.asks:
+            raise NoGainError(rehearsal.calibration.cross_validated, rehearsal.gain, rehearsal.spread)
+        spec = cls.private(plan_rehearsed(rehearsal, parties, **terms), privacy)
+        return replace(spec, rehearsal=rehearsal, rows=rows, labelled=int((public.labels >= 0).sum()))
+
+    def stated(self) -> dict[str, Any]:
+        plan, grid = self.release_plan, self.release_plan.grid
+        step = (
+            grid.transform,
+            grid.offset,
+            0.0 if math.isinf(grid.ridge) else grid.ridge,
+            grid.limit,
+            grid.radius,
+            plan.scale,
+            grid.norm,
         )
-        return cls.from_plan(plan, **agreed)
+        return dict(zip(_STEP, step, strict=True)) | {"rows": self.rows, "labelled": self.labelled}
 
-    @property
-    def entries(self) -> VectorFormat:
-        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+    @classmethod
+    def has_gaussian_noise(cls, study: Study) -> bool:
+        return super().has_gaussian_noise(study) and study.parameters.get("norm") == "l2"
 
-    @property
-    def norm_bound(self) -> int:
-        """See `SumSpec.norm_bound`; a vector is a step of norm 1 plus a share of the noise."""
-        return self.plan.grid.maximum + self.shares.norm_bound
-
-    @property
-    def context(self) -> bytes:
-        return self.plan.grid.digest
-
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: tuple[Any, ...],
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
-    ) -> OwnDataParty:
-        """See `Spec.party`; `data` is the party's `Rows`."""
-        if self.simulation_seed is not None:
-            randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
-        owner = data_owner(number, signing_key, ledger)
-        grid = self.plan.grid
-        return OwnDataParty(owner, terms, data, grid, self.shares, randomness=randomness, encryptor=encryptor)
+    def counting(self, ballots: int) -> RehearsedPlan:
+        return replace(self.release_plan, parties=ballots)
 
     def fitted(self, opened: OpenedSum) -> Array:
-        """Return the classifier of an opened sum, (d,) or (K, d); the noise is that of the ballots counted."""
-        return fit_rehearsed(self.plan, list(opened.sums), opened.ballots)
+        return fit_rehearsed(self.release_plan, list(opened.sums), opened.ballots)
 
-    def cost(self, ballots: int) -> Release:
-        """See `Spec.cost`; epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
-        plan = replace(self.plan, parties=ballots)
-        noise = f"discrete {'Gaussian' if isinstance(plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
-        return ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank, "colluders": self.colluders})
+    @property
+    def choices(self) -> dict[str, Any]:
+        return {"rank": self.release_plan.rank}
 
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        return self.fitted(result), self.cost(result.ballots)
+
+def _agreed_grid(public: PublicTerms, privacy: PrivacyTerms) -> LocalStepGrid:
+    coordinates, offset, ridge, limit, radius, _, norm = (public.agreed[name] for name in _STEP)
+    if norm == "l2" and not privacy.delta:
+        raise InvalidParameter("a step of L2 norm takes discrete Gaussian noise, and delta is 0: choose the norm l1")
+    return LocalStepGrid(coordinates, offset, public.classes, ridge or math.inf, limit, radius, norm)

@@ -1,31 +1,36 @@
-"""The parameters of a signed study, as its protocol's specification reads them (docs/study.md)."""
+"""A signed study as what its specification is planned from (docs/study.md)."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.methods import ReleaseRequest
-from psephos.curator.statistic import MechanismName
+from psephos.parties.noise import NoiseFrom
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = [
     "COLLUDERS",
     "DerivedDefault",
     "PublicTable",
     "StudyTerms",
-    "check_dropouts",
+    "decode_parameters",
     "encode_coordinates",
-    "request_of",
+    "encode_parameters",
+    "noise_from",
+    "type_of_parameter",
+    "value_of",
 ]
+
+Parameters = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,9 @@ COLLUDERS = DerivedDefault(int, lambda study: max(0, study.threshold - 1))
 
 SAMPLES = {"ignore": "", "text": ""}
 """Parameters about the public samples, which any study may have; their default, which is also their type."""
+
+MATRICES = ("coordinates", "offset", "classifier")
+"""Parameters that are matrices (d, r), which a study states as float32 in base64."""
 
 
 class PublicTable(Protocol):
@@ -58,22 +66,23 @@ class PublicTable(Protocol):
     def features(self) -> tuple[str, ...]:
         """The names of the samples' columns."""
 
+    def labels(self, classes: Sequence[str]) -> NDArray[Any]:
+        """The class numbers of the samples, (N,), -1 where there is none; without classes numbers, NaN for none."""
+
 
 @dataclass(frozen=True)
 class StudyTerms:
-    """A study and its public table, with the parameters that its protocol has.
+    """A study and its public table.
 
     Attributes:
         study: what everybody signed.
         public: what was read from the public file.
-        defaults: the protocol's parameters (`Spec.parameters`).
 
     Raises StudyError when this is not the table that the study was signed about.
     """
 
     study: Study
     public: PublicTable = field(repr=False)
-    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.public.digest != self.study.public_table:
@@ -81,56 +90,98 @@ class StudyTerms:
                 "this is not the study's public file, or another version of Psephos reads it differently: a column, a "
                 f"cell or a label differs. Ask the study's author for the file ({self.study.public_table.hex()[:16]})"
             )
-        if (len(self.auxiliary.samples), self.public.features) != (self.study.samples, self.study.features):
+        if (len(self.public.auxiliary.samples), self.public.features) != (self.study.samples, self.study.features):
             raise StudyError("the study states other features, or another number of rows, than its public file has")
 
-    @property
-    def auxiliary(self) -> AuxiliarySet:
-        """The public samples, float64 (N, d)."""
-        return self.public.auxiliary
+    def public_terms(self, parameters: Parameters) -> PublicTerms:
+        """Return what everybody knows; `parameters`: those of the protocol (`Spec.parameters`)."""
+        study = self.study
+        return PublicTerms(
+            auxiliary=self.public.auxiliary,
+            classes=len(study.classes) or 1,
+            parties=len(study.roster),
+            class_names=study.classes,
+            method=study.method,
+            labels=self.public.labels(study.classes),
+            rows=study.parameters.get("rows"),  # type: ignore[arg-type]
+            agreed=decode_parameters(study, parameters),
+        )
 
-    def value(self, name: str) -> Any:
-        """Return a parameter, or its default."""
-        default = self.defaults[name]
-        if isinstance(default, DerivedDefault):
-            default = default.rule(self.study)
-        value = self.study.parameters.get(name, default)
-        return float(value) if float in (default, type(default)) else value
+    def privacy(self, parameters: Parameters, unit: str) -> PrivacyTerms:
+        """Return what the release protects, by default the `unit`; `parameters` as in `public_terms`.
 
-    def require(self, name: str) -> None:
-        """Raise StudyError where the study does not give a parameter that its method needs."""
-        if not self.value(name):
-            raise StudyError(f"an average released by {self.study.method} must state the parameter {name}")
-
-    def coordinates(self, name: str = "coordinates") -> NDArray[np.float64]:
-        """Return the parameter `name`, a matrix (d, r). Raises StudyError for what is no such matrix."""
-        features = len(self.study.features)
-        try:
-            numbers = np.frombuffer(base64.b64decode(self.value(name), validate=True), "<f4")
-        except (binascii.Error, ValueError):
-            raise StudyError(f"the {name} of the study are no float32 numbers in base64") from None
-        if not numbers.size or numbers.size % features or not np.isfinite(numbers).all():
-            raise StudyError(f"the {name} of the study are not those of {features} features")
-        return numbers.astype(np.float64).reshape(features, -1)
-
-
-def check_dropouts(study: Study, dropouts: int) -> None:
-    """Raise StudyError where a sum could be opened with more absent parties than `dropouts`."""
-    fewest = len(study.roster) - dropouts
-    if study.minimum_ballots < fewest:
-        raise StudyError(
-            f"with dropouts={dropouts} a sum is opened of {fewest} ballots or more, and the minimum of ballots is "
-            f"{study.minimum_ballots}: raise the minimum or dropouts"
+        Raises StudyError or InvalidParameter for terms that cannot be.
+        """
+        study = self.study
+        value = {name: value_of(study, parameters, name) for name in _PRIVACY if name in parameters}
+        source = value.get("noise_from", "parties")
+        if source not in get_args(NoiseFrom):
+            raise StudyError(f"noise_from is {' or '.join(get_args(NoiseFrom))}, not {source!r}")
+        return PrivacyTerms(
+            epsilon=study.epsilon,
+            delta=study.delta,
+            unit=value.get("unit", unit),
+            persons=value.get("record", ""),
+            colluders=value.get("colluders", 0),
+            dropouts=value.get("dropouts", 0),
+            holders=len(study.holders) if source == "holders" else 0,
+            lam=value_of(study, parameters, "lam") if "lam" in study.parameters else None,
         )
 
 
+_PRIVACY = ("unit", "record", "colluders", "dropouts", "noise_from")
+"""Parameters of a study that say what is protected, and against whom."""
+
+
+def noise_from(study: Study) -> NoiseFrom:
+    """Return who adds the noise of a study in which the curator does not: "parties" or "holders"."""
+    return "holders" if study.parameters.get("noise_from") == "holders" else "parties"
+
+
+def value_of(study: Study, parameters: Parameters, name: str) -> Any:
+    """Return a parameter of a study, or its default; `parameters`: those of the protocol."""
+    default = parameters[name]
+    if isinstance(default, DerivedDefault):
+        default = default.rule(study)
+    value = study.parameters.get(name, default)
+    return float(value) if float in (default, type(default)) else value
+
+
+def type_of_parameter(default: Any) -> type:
+    """Return the type of a parameter from its default in `Spec.parameters`, which may be the type itself."""
+    if isinstance(default, DerivedDefault):
+        return default.kind
+    return default if isinstance(default, type) else type(default)
+
+
+def decode_parameters(study: Study, parameters: Parameters) -> dict[str, Any]:
+    """Return the protocol's parameters that a study states, matrices as float64 (d, r).
+
+    Raises StudyError for what is no such matrix.
+    """
+    stated = {name: value_of(study, parameters, name) for name in parameters if name in study.parameters}
+    matrices = {name: _matrix(name, stated[name], len(study.features)) for name in MATRICES if name in stated}
+    return stated | matrices
+
+
+def encode_parameters(parameters: Parameters) -> dict[str, Any]:
+    """Return parameters as a study states them: matrices as text."""
+    return {
+        name: encode_coordinates(value) if isinstance(value, np.ndarray) else value
+        for name, value in parameters.items()
+    }
+
+
 def encode_coordinates(transform: NDArray[np.float64]) -> str:
-    """Return coordinates (d, r) as the parameter of a study: float32, in base64."""
+    """Return a matrix (d, r) as the parameter of a study: float32, in base64."""
     return base64.b64encode(transform.astype("<f4").tobytes()).decode()
 
 
-def request_of(study: Study) -> ReleaseRequest:
-    """Return what a study asks of the methods to which the curator adds the noise."""
-    lam = study.parameters.get("lam")
-    noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
-    return ReleaseRequest(study.epsilon, study.delta, noise, None if lam is None else float(lam))
+def _matrix(name: str, text: str, features: int) -> NDArray[np.float64]:
+    try:
+        numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except (binascii.Error, ValueError):
+        raise StudyError(f"the {name} of the study are no float32 numbers in base64") from None
+    if not numbers.size or numbers.size % features or not np.isfinite(numbers).all():
+        raise StudyError(f"the {name} of the study are not those of {features} features")
+    return numbers.astype(np.float64).reshape(features, -1)

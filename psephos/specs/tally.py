@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.release import erm_bound
+from psephos.curator.hamm.rules import RidgeRule
 from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.methods import Method, ReleaseRequest, erm_method, pate_method, statistic_method
 from psephos.parties.party import Voter, VotingParty
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
+from psephos.specs.base import Array, Owner, SumSpec, VectorFormat
 from psephos.specs.secrets import CLASSIFIER, CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, VOTE_COUNTS, VOTES, Secret
-from psephos.specs.study import StudyTerms, request_of
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 __all__ = ["HONEST_VOTE", "LABELS", "TallySpec"]
 
@@ -73,11 +74,16 @@ class TallySpec(SumSpec):
     request: ReleaseRequest | None = None
 
     @classmethod
-    def from_study(cls, terms: StudyTerms) -> Self:
-        study = terms.study
-        if "lam" in study.parameters and not 0 < terms.value("lam") < 1e6:
-            raise StudyError(f"lam is a positive number, not {terms.value('lam')}")
-        return cls(terms.auxiliary, len(study.classes), study.method, request_of(study))
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        request, method = privacy.request, public.method
+        if request.lam is not None and not 0 < request.lam < 1e6:
+            raise InvalidParameter(f"lam is a positive number, not {request.lam}")
+        if method in LABELS and request.lam is None:
+            request = replace(request, lam=_ridge(public, request))
+        return cls(public.auxiliary, public.classes, method, request)
+
+    def stated(self) -> dict[str, Any]:
+        return {} if self.request is None or self.request.lam is None else {"lam": self.request.lam}
 
     @property
     def takes_classifier(self) -> bool:
@@ -100,20 +106,11 @@ class TallySpec(SumSpec):
     def group(self) -> int:
         return self.classes - 1
 
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: Voter,
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
+    def role(
+        self, owner: Owner, data: Voter, terms: Round, randomness: Randomness, encryptor: Encryptor | None
     ) -> VotingParty:
-        """See `Spec.party`; `data` is the party's classifier."""
-        owner = data_owner(number, signing_key, ledger, classes=range(self.classes), voter=data)
-        return VotingParty(owner, terms, self.auxiliary, encryptor=encryptor)
+        """See `SumSpec.role`; `data` is the party's classifier."""
+        return VotingParty(owner(classes=range(self.classes), voter=data), terms, self.auxiliary, encryptor=encryptor)
 
     def counts(self, opened: OpenedSum) -> NDArray[np.int64]:
         """Return the votes per auxiliary sample and class, int64 (N, K), every row summing to the ballots."""
@@ -158,3 +155,11 @@ class TallySpec(SumSpec):
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         method = self._agreed_method(self.counts(result))
         return method.draw(randomness), method.ledger_entry
+
+
+def _ridge(public: PublicTerms, request: ReleaseRequest) -> float:
+    """Return the lambda that the public rule takes for votes on the public samples."""
+    X, classes = public.samples, public.classes
+    loss = loss_named("logistic", classes)
+    bound = erm_bound(LABELS[public.method], loss, parties=public.parties, classes=classes, features=X)
+    return RidgeRule.of(X, classes, loss).choose(bound, request.epsilon, request.output_noise, request.delta)

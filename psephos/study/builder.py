@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
-from psephos.curator.hamm.release import OutputNoise, erm_bound
-from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
-from psephos.curator.hamm.sensitivity import Labels
-from psephos.curator.losses import loss_named
-from psephos.curator.record import ROWS_PER_PARTY, UNITS, plan_records
-from psephos.curator.rehearsed import REHEARSED_ROWS
-from psephos.curator.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.data.tables import check_classes
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import Options, join_list, option
-from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -31,12 +23,9 @@ from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study
 from psephos.specs.base import Spec
 from psephos.specs.evaluation import BOUNDS, encode_releases
-from psephos.specs.registry import SPECS, spec_of, type_of_parameter
-from psephos.specs.study import StudyTerms, encode_coordinates
-from psephos.specs.tally import LABELS
+from psephos.specs.registry import SPECS, plan_study, spec_of
+from psephos.specs.study import StudyTerms, encode_coordinates, encode_parameters, type_of_parameter
 from psephos.study.identity import IdentityCard
-from psephos.study.regression import regression_parameters
-from psephos.study.rehearsal import rehearsed_parameters
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
@@ -146,26 +135,25 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
         StudyError, DataError, InvalidParameter: the options do not make a valid study.
     """
     _check_options(options)
-    _check_cards(options, len(cards))
-    keyed = options.protocol != "pathak"
-    samples, evaluated = _read_files(options)
+    spec_class = SPECS[options.protocol]
+    _check_cards(options, spec_class, len(cards))
+    samples, evaluated = _read_files(options, spec_class)
     curator = IdentityCard.read(Path(options.curator))
-    members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
+    members = [IdentityCard.read(path) for path in cards]
     first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else spec_class.methods[0]
     method = first if options.method is None else options.method
-    parsed = _parsed_parameters(options, spec_class)
-    derived = _derived_parameters(options, method, parsed, samples, len(cards), progress, evaluated)
-    lists = {"ignore": join_list(options.ignore), "text": join_list(options.text)}
-    parameters: dict[str, Any] = lists | derived | parsed
-    holders = options.holders if keyed else 0
-    threshold = _threshold(options, holders)
+    given = _parsed_parameters(options, spec_class)
+    _check_persons(given.get("record"), samples)
+    if evaluated is not None:
+        given = _evaluation_parameters(options, given, samples, evaluated) | given
+    holders = options.holders if spec_class.keyed else 0
+    threshold = (holders + 1) // 2 if options.threshold is None else options.threshold
     confirmations = options.confirmations
     if confirmations is None:
         confirmations = min(holders, safe_confirmations(holders, threshold))
-    rows = len(samples.auxiliary.samples)
     minimum = -(-len(cards) // 2)
-    if spec_class.joint or method in OWN or "dropouts" in parsed:
-        minimum = len(cards) - int(parsed.get("dropouts", 0))
+    if spec_class.joint or method in OWN or "dropouts" in given:
+        minimum = len(cards) - int(given.get("dropouts", 0))
     study = Study(
         title=options.title,
         nonce=SYSTEM.draw(16),
@@ -173,20 +161,20 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
         method=method,
         epsilon=options.epsilon,
         delta=options.delta,
-        parameters={name: value for name, value in parameters.items() if value != ""},
+        parameters=_stated({"ignore": join_list(options.ignore), "text": join_list(options.text)} | given),
         classes=options.classes,
         features=samples.features,
         label=options.label,
         public_table=samples.digest,
-        samples=rows,
+        samples=len(samples.auxiliary.samples),
         minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
         proofs=options.proofs or "knowledge",
         public=spec_class.joint,
         closes=options.closes,
         patience=options.patience,
-        key_bits=options.key_bits if keyed else 0,
+        key_bits=options.key_bits if spec_class.keyed else 0,
         degree=options.degree or 1,
-        threshold=threshold if keyed else 0,
+        threshold=threshold if spec_class.keyed else 0,
         confirmations=confirmations,
         trial=options.trial,
         curator=curator.key,
@@ -195,6 +183,8 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),
     )
+    planned = plan_study(StudyTerms(study, samples), progress)
+    study = replace(study, parameters=_stated(encode_parameters(planned.stated()) | dict(study.parameters)))
     spec = spec_of(StudyTerms(study, samples))
     if options.degree is None:
         study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
@@ -205,7 +195,14 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     return study, samples
 
 
-def _read_files(options: NewOptions) -> tuple[PublicSamples, ReleasedClassifier | ReleasedRegressor | None]:
+def _stated(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters without empty texts, which a study leaves out."""
+    return {name: value for name, value in parameters.items() if value != ""}
+
+
+def _read_files(
+    options: NewOptions, kind: type[Spec]
+) -> tuple[PublicSamples, ReleasedClassifier | ReleasedRegressor | None]:
     """Return the public samples, and the model that is evaluated, if any.
 
     Raises:
@@ -213,7 +210,7 @@ def _read_files(options: NewOptions) -> tuple[PublicSamples, ReleasedClassifier 
         ModelError: the file of --model is no model.
     """
     evaluated = load_model(options.model) if options.model else None
-    numeric = options.protocol == "regression" or isinstance(evaluated, ReleasedRegressor)
+    numeric = kind.numeric or isinstance(evaluated, ReleasedRegressor)
     path = Path(options.public)
     samples = PublicSamples.read(path, options.label, options.ignore, options.text, numeric_label=numeric)
     return samples, evaluated
@@ -228,9 +225,9 @@ def _can_be_proved(study: Study, spec: Spec) -> bool:
     return True
 
 
-def _check_cards(options: NewOptions, parties: int) -> None:
+def _check_cards(options: NewOptions, kind: type[Spec], parties: int) -> None:
     """Raise StudyError for too few parties, or a number of key holders that does not fit them."""
-    if options.protocol == "pathak":
+    if not kind.keyed:
         return
     if parties < 3:
         raise StudyError(
@@ -243,11 +240,6 @@ def _check_cards(options: NewOptions, parties: int) -> None:
         )
 
 
-def _threshold(options: NewOptions, holders: int) -> int:
-    """Return the number of holders who open a sum, by default half of them, rounded up."""
-    return (holders + 1) // 2 if options.threshold is None else options.threshold
-
-
 def _check_options(options: NewOptions) -> None:
     """Raise InvalidParameter for missing options or options that do not fit the protocol, DataError for odd classes.
 
@@ -255,19 +247,19 @@ def _check_options(options: NewOptions) -> None:
     """
     if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
         raise InvalidParameter(f"a study needs --{missing[0]}")
-    if bool(options.model) != (options.protocol == "evaluation"):
+    kind = SPECS[options.protocol]
+    if bool(options.model) != kind.evaluates:
         raise InvalidParameter("--protocol evaluation evaluates the model of --model FILE: give both, or neither")
-    if options.protocol == "regression" and options.classes:
-        raise InvalidParameter("--protocol regression predicts a number, which has no classes: leave --classes out")
+    if kind.numeric and options.classes:
+        raise InvalidParameter("the protocol predicts a number, which has no classes: leave --classes out")
     if options.classes:
         check_classes(options.classes)
-    joint = SPECS[options.protocol].joint
-    if not joint and not options.curator_noise:
+    if not kind.joint and not options.curator_noise:
         raise InvalidParameter(
             f"in the protocol {options.protocol} the curator adds the noise, and nobody can verify that it does: "
             "choose --protocol statistic, where every party adds a share, or accept this with --curator-noise"
         )
-    if joint and options.curator_noise:
+    if kind.joint and options.curator_noise:
         raise InvalidParameter(
             f"--curator-noise is for tally and average; in the protocol {options.protocol} the parties add the noise"
         )
@@ -288,81 +280,6 @@ def _parsed_parameters(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
         except (KeyError, ValueError):
             raise InvalidParameter(f"{word!r} should be {name}=VALUE, of type {value_type.__name__}") from None
     return parsed
-
-
-def _derived_parameters(
-    options: NewOptions,
-    method: str,
-    given: Mapping[str, Any],
-    samples: PublicSamples,
-    parties: int,
-    progress: Progress,
-    evaluated: ReleasedClassifier | ReleasedRegressor | None,
-) -> dict[str, Any]:
-    """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
-    if options.protocol in ("record", "regression", "evaluation"):
-        _check_persons(given.get("record"), samples)
-    if options.protocol == "rehearsed":
-        return rehearsed_parameters(
-            samples,
-            options.classes,
-            parties,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            rows=given.get("rows", parties * REHEARSED_ROWS),
-            colluders=_colluders(options, given),
-            dropouts=given.get("dropouts", 0),
-            progress=progress,
-        )
-    if options.protocol == "record":
-        return _record_parameters(options, given, samples, parties)
-    if options.protocol == "regression":
-        return regression_parameters(
-            samples,
-            parties,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            rows=given.get("rows", parties * ROWS_PER_PARTY),
-            unit=given.get("unit", UNITS[0]),
-            colluders=_colluders(options, given),
-            dropouts=given.get("dropouts", 0),
-        )
-    if evaluated is not None:
-        return _evaluation_parameters(options, given, samples, evaluated)
-    joint, own = options.protocol == "statistic", method in OWN
-    if joint or own:
-        noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"
-        plan = plan_statistic(
-            samples.auxiliary.samples,
-            len(options.classes),
-            parties,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            mechanism=noise,
-            source=SOURCE_OF.get(method, "votes"),
-            joint=joint,
-        )
-        return {"coordinates": encode_coordinates(plan.transform)}
-    if options.protocol == "average":
-        lam = given.get("lam", HAMM_LAMBDA)
-        return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}
-    if method in LABELS:
-        return {"lam": _ridge(options, LABELS[method], samples.auxiliary.samples, parties)}
-    return {}
-
-
-def _ridge(options: NewOptions, labels: Labels, X: NDArray[np.float64], parties: int) -> float:
-    """Return the lambda that the public rule takes for votes on the samples X, float64 (N, d)."""
-    classes = len(options.classes)
-    loss = loss_named("logistic", classes)
-    bound = erm_bound(labels, loss, parties=parties, classes=classes, features=X)
-    noise: OutputNoise = "gaussian" if options.delta else "spherical-laplace"
-    return RidgeRule.of(X, classes, loss).choose(bound, options.epsilon, noise, options.delta)
-
-
-def _colluders(options: NewOptions, given: Mapping[str, Any]) -> int:
-    """Return how many colluders the noise is sized for."""
-    return int(given.get("colluders", max(0, _threshold(options, options.holders) - 1)))
 
 
 def _check_persons(persons: str | None, samples: PublicSamples) -> None:
@@ -423,28 +340,3 @@ def _encoded_weights(weights: NDArray[np.float64]) -> str:
             "weights: release a model of the label in another unit"
         )
     return encode_coordinates(weights.T)
-
-
-def _record_parameters(
-    options: NewOptions, given: Mapping[str, Any], samples: PublicSamples, parties: int
-) -> dict[str, Any]:
-    """Return the parameters of a record step: coordinates and score that the public rows give, and announced rows."""
-    rows = given.get("rows", parties * ROWS_PER_PARTY)
-    plan = plan_records(
-        samples.auxiliary.samples,
-        samples.labels(options.classes),
-        len(options.classes),
-        parties,
-        rows=rows,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        mechanism="gaussian" if options.delta else "discrete-laplace",
-        contributors=contributors(parties, _colluders(options, given), given.get("dropouts", 0)),
-    )
-    matrices = {"coordinates": plan.grid.transform, "offset": plan.grid.offset}
-    return {
-        **{name: encode_coordinates(matrix) for name, matrix in matrices.items()},
-        "constant": plan.grid.constant,
-        "rows": rows,
-        "labelled": plan.labelled,
-    }

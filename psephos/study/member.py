@@ -27,12 +27,11 @@ from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.budget import budget_text, summarise
-from psephos.specs.registry import check_study, is_verifiable, protected_by
+from psephos.specs.registry import SPECS, check_study, differs_from_plan, is_verifiable, protected_by
 from psephos.specs.study import StudyTerms
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
-from psephos.study.regression import check_plan
 from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -143,7 +142,12 @@ class Membership:
         if not self.settings.public:
             raise StudyError("the public samples are not known: name their file with psephos join ... --public FILE")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
-        check_plan(self.study, samples)
+        checked = SPECS[self.study.protocol].checks_plan == "join"
+        if checked and (changed := differs_from_plan(StudyTerms(self.study, samples))):
+            raise StudyError(
+                f"the study's {', '.join(changed)} are not those of the public file: whoever wrote the study had "
+                "another file, or took them from somewhere else"
+            )
         return samples
 
     @cached_property

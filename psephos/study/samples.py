@@ -140,20 +140,21 @@ class PublicSamples:
         """The names of the samples' columns."""
         return (*self.encoding.features, CONSTANT)
 
-    def labels(self, classes: Sequence[str]) -> NDArray[np.int64]:
-        """Return the class numbers of the public rows, int64 (N,): -1 where the file names none of the classes.
+    def labels(self, classes: Sequence[str]) -> NDArray[Any]:
+        """Return the labels of the public rows.
 
         Args:
-            classes: the classes, in the order of their numbers.
+            classes: the classes, in the order of their numbers; none for a number.
+
+        Returns:
+            Class numbers, int64 (N,): -1 where the file names none of the classes. Of a number float64 (N,): NaN where
+            there is none.
         """
+        if not classes:
+            return np.array(self.label_numbers or (np.nan,) * len(self.auxiliary.samples), dtype=np.float64)
         places = places_of(classes)
         cells = self.label_cells or ("",) * len(self.auxiliary.samples)
         return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)
-
-    def numbers(self) -> NDArray[np.float64]:
-        """Return the numeric labels of the public rows, float64 (N,): NaN where there is none."""
-        count = len(self.auxiliary.samples)
-        return np.array(self.label_numbers or (np.nan,) * count, dtype=np.float64)
 
     def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Read a party's own rows.

@@ -38,14 +38,10 @@ from psephos.protocol.study.stages import NoKey, PublishedResult, ResultWatcher,
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, kind_of, messages_in, session_of
 from psephos.specs.base import Spec
-from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of
-from psephos.specs.regression import RegressionSpec
-from psephos.specs.rehearsed import RehearsedSpec
+from psephos.specs.registry import SPECS, coalition_of, differs_from_plan, participants_of, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.card import together_text
 from psephos.study.identity import fingerprint
-from psephos.study.regression import differs_from_public_rows
-from psephos.study.rehearsal import differs_from_rehearsal
 from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
 
@@ -165,8 +161,8 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     """
     spec, evidence = spec_of(StudyTerms(study, samples)), BoardEvidence()
     _read(study, board, curator, evidence)
-    if isinstance(spec, RehearsedSpec | RegressionSpec):
-        _plan(study, samples, evidence)
+    if spec.checks_plan:
+        _plan(StudyTerms(study, samples), evidence)
     _ready(study, evidence)
     if study.uses_key and evidence.key is None:
         evidence.note("ballots, and what they add up to", "not checked", "there is no key yet")
@@ -188,18 +184,18 @@ _NEVER = (
 )
 
 
-def _plan(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
+def _plan(terms: StudyTerms, evidence: BoardEvidence) -> None:
     """Check that a step was planned from public rows alone."""
-    rehearsed = study.protocol == "rehearsed"
-    what = f"the plan: what {'a rehearsal on the public rows chooses' if rehearsed else 'the public rows alone give'}"
+    what = "the plan: what the public rows alone give"
     try:
-        changed = differs_from_rehearsal(study, samples) if rehearsed else differs_from_public_rows(study, samples)
+        changed = differs_from_plan(terms)
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
     if changed:
-        text = f"computed here from the public file, {changed} differ. The plan changes no epsilon"
+        text = f"computed here from the public file, {', '.join(changed)} differ. The plan changes no epsilon"
         return evidence.note(what, "fails", text)
-    return evidence.note(what, "holds", f"computed again from {study.parameters['labelled']} labelled public rows")
+    labelled = terms.study.parameters["labelled"]
+    return evidence.note(what, "holds", f"computed again from {labelled} labelled public rows")
 
 
 def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvidence) -> None:

@@ -21,9 +21,10 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.specs.evaluation import encode_releases
-from psephos.specs.study import StudyTerms, encode_coordinates
-from psephos.study.regression import regression_parameters
-from psephos.study.rehearsal import rehearsed_parameters
+from psephos.specs.record import RegressionSpec
+from psephos.specs.rehearsed import RehearsedSpec
+from psephos.specs.study import StudyTerms, encode_coordinates, encode_parameters
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -68,9 +69,9 @@ def numbers_file(folder: Path) -> Path:
 def regression_fields(path: Path, delta: float, unit: Any, **changed: Any) -> dict[str, Any]:
     """The terms of a regression of a public file; `changed`: its parameters."""
     dropouts = changed.get("dropouts", 0)
-    terms: dict[str, Any] = {"rows": 200, "unit": unit, "colluders": 1, "dropouts": dropouts}
+    privacy = PrivacyTerms(epsilon=1.0, delta=delta, unit=unit, colluders=1, dropouts=dropouts)
     samples = PublicSamples.read(path, "class", numeric_label=True)
-    parameters = regression_parameters(samples, PARTIES, epsilon=1.0, delta=delta, **terms)
+    parameters = encode_parameters(RegressionSpec.plan(public_terms(samples), privacy).stated())
     return {
         "protocol": "regression",
         "method": "newton",
@@ -84,9 +85,16 @@ def regression_fields(path: Path, delta: float, unit: Any, **changed: Any) -> di
 @cache
 def _rehearsed(path: Path, classes: int, delta: float) -> dict[str, Any]:
     """What a rehearsal on the public file chooses."""
-    terms: dict[str, Any] = {"epsilon": 30.0, "delta": delta, "rows": 200, "colluders": 1, "dropouts": 1}
-    names = CLASSES[:classes]
-    return rehearsed_parameters(PublicSamples.read(path, "class"), names, PARTIES, **terms)
+    privacy = PrivacyTerms(epsilon=30.0, delta=delta, colluders=1, dropouts=1)
+    public = public_terms(PublicSamples.read(path, "class"), CLASSES[:classes])
+    return encode_parameters(RehearsedSpec.plan(public, privacy).stated())
+
+
+def public_terms(samples: PublicSamples, classes: tuple[str, ...] = ()) -> PublicTerms:
+    """What everybody knows of a study of a public file."""
+    labels = samples.labels(classes)
+    known: dict[str, Any] = {"auxiliary": samples.auxiliary, "labels": labels, "rows": 200}
+    return PublicTerms(classes=len(classes) or 1, parties=PARTIES, **known)
 
 
 def rehearsed_fields(path: Path, classes: int, *, delta: float = 0.0) -> dict[str, Any]:

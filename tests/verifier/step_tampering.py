@@ -196,7 +196,7 @@ OF_RECORDS: dict[str, tuple[str, Tampering]] = {
 def _without_centre(terms: StudyTerms, opened: OpenedSum) -> Array:
     """As if the parties' averages were sent as they are."""
     spec: Any = spec_of(terms)
-    centre = spec.plan.grid.ball.centre.tolist()
+    centre = spec.release_plan.grid.ball.centre.tolist()
     sums = tuple(v - opened.ballots * int(c) for v, c in zip(opened.sums, centre, strict=True))
     w: Array = spec.release(OpenedSum(sums, opened.parties))[0]
     return w
@@ -255,7 +255,7 @@ OF_REGRESSIONS: dict[str, tuple[str, Tampering]] = {
 
 
 def _uncalibrated(terms: StudyTerms, opened: OpenedSum) -> Array:
-    weights: Array = spec_of(terms).plan.scores.weights  # type: ignore[attr-defined]
+    weights: Array = spec_of(terms).release_plan.scores.weights  # type: ignore[attr-defined]
     return weights[:, 0]
 
 
@@ -263,13 +263,13 @@ def _slope_alone(terms: StudyTerms, opened: OpenedSum) -> Array:
     spec: Any = spec_of(terms)
     fit = spec.estimate(opened).calibration
     assert fit is not None
-    w: Array = spec.plan.scores.weights[:, 0] * fit.slope
+    w: Array = spec.release_plan.scores.weights[:, 0] * fit.slope
     return w
 
 
 def _intercept_alone(terms: StudyTerms, opened: OpenedSum) -> Array:
     spec: Any = spec_of(terms)
-    w: Array = spec.plan.scores.weights[:, 0].copy()
+    w: Array = spec.release_plan.scores.weights[:, 0].copy()
     w[-1] += spec.estimate(opened).calibration.intercept
     return w
 

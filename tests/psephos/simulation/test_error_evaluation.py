@@ -140,7 +140,7 @@ def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: Rel
     far = table.with_name("far.csv")
     frame.assign(a=np.where(np.arange(len(frame)) < 300, 1e6, frame["a"])).to_csv(far, index=False)
     run = EvaluationRun(options_of(far, rows="all"), regressor)
-    grid = run.spec.plan.predictions
+    grid = run.spec.release_plan.predictions
     assert grid is not None
     for number in range(5):
         rows = run.rows_of(number)[0]

@@ -119,29 +119,32 @@ def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tm
     pd.concat([public, other]).to_csv(path, index=False)
     first, second = (RegressionRun(options_of(at)) for at in (table, path))
     assert first.spec.context == second.spec.context
-    assert first.spec.plan.mechanism == second.spec.plan.mechanism
+    assert first.spec.release_plan.mechanism == second.spec.release_plan.mechanism
     assert np.array_equal(first.scaler.ranges_, second.scaler.ranges_)
 
 
 def test_a_replaced_row_moves_the_sum_by_the_sensitivity_at_most(table: Path, tmp_path: Path) -> None:
     """From the file on: whatever one row says, the vectors of all parties differ by at most the certified bound."""
     before = RegressionRun(options_of(table))
-    bound = before.spec.plan.l2.value
-    sums = [np.array(before.spec.plan.grid.contribution(*before.rows_of(number))) for number in range(5)]
+    bound = before.spec.release_plan.l2.value
+    sums = [np.array(before.spec.release_plan.grid.contribution(*before.rows_of(number))) for number in range(5)]
     for number, (feature, label) in enumerate([(1e9, -1e9), (-1e9, 1e9), (0.0, 1e300), (5.0, 0.0)]):
         changed = frame()
         changed.loc[200 + number, ["a", "b", "days"]] = feature, -feature, label
         path = tmp_path / f"{number}.csv"
         changed.to_csv(path, index=False)
         after = RegressionRun(options_of(path))
-        moved = [np.array(after.spec.plan.grid.contribution(*after.rows_of(party))) - sums[party] for party in range(5)]
+        moved = [
+            np.array(after.spec.release_plan.grid.contribution(*after.rows_of(party))) - sums[party]
+            for party in range(5)
+        ]
         assert np.sqrt(float(sum((each.astype(float) ** 2).sum() for each in moved))) <= bound
 
 
 def test_errors_are_those_of_scikit_learn(released: Released) -> None:
     """On the held-out rows: of the release, of the public start, and of regressions on all private rows."""
     run, result, model = released
-    split, grid, X = run.split, run.spec.plan.grid, run.split.X_test
+    split, grid, X = run.split, run.spec.release_plan.grid, run.split.X_test
     own = np.concatenate(split.parties)
     rows, labels = split.dataset.X_train[own], split.dataset.y_train[own]
     predictions = {
@@ -158,6 +161,14 @@ def test_errors_are_those_of_scikit_learn(released: Released) -> None:
         assert errors.mae == pytest.approx(mean_absolute_error(split.y_test, each), rel=1e-6), name
 
 
+@pytest.mark.parametrize(("rows", "known"), [(0, False), (1, False), (2, True)])
+def test_two_rows_that_are_held_out_have_an_error(table: Path, rows: int, known: bool) -> None:
+    run = RegressionRun(options_of(table))
+    run.split = replace(run.split, test=run.split.test[:rows])
+    errors = run.errors(run.spec.release_plan.grid.offset[:, 0], references=False)
+    assert errors.keys() == ({"newton", "public"} if known else set())
+
+
 def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Released, tmp_path: Path) -> None:
     run, result, model = released
     (tmp_path / "model.json").write_bytes(written_model(model))
@@ -166,7 +177,7 @@ def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Relea
     assert regressor.model == model
     held_out = run.split.X_test
     w = run.scaler.unfold(np.array([model.coefficients]), np.array([model.intercept - run.spec.label.middle]))
-    expected = run.spec.plan.grid.predict(w[0], run.prepared(held_out))
+    expected = run.spec.release_plan.grid.predict(w[0], run.prepared(held_out))
     assert np.allclose(regressor.predict(held_out), expected, rtol=1e-9)
     assert regressor.score(held_out, run.split.y_test) == pytest.approx(result.errors["newton"].r2)
     far = np.array([[1e300, -1e300, 0.0], [-1e300, 1e300, 0.0]])
@@ -335,7 +346,7 @@ def test_persons_are_protected_where_a_column_names_them(tmp_path: Path) -> None
 def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
     """Model, card and result name the party; whatever it holds, its vector stays within the claimed diameter."""
     run = RegressionRun(options_of(table, unit="party"))
-    grid, bound = run.spec.plan.grid, run.spec.plan.l2.value
+    grid, bound = run.spec.release_plan.grid, run.spec.release_plan.l2.value
     X, y = run.rows_of(0)[:2]
     for rows, labels in ((X[:1], y[:1]), (X, y + 1e9), (X * 1e3, -y), (X[:0], y[:0])):
         assert np.linalg.norm(np.subtract(grid.contribution(rows, labels), grid.contribution(X, y))) <= bound

@@ -76,9 +76,9 @@ def test_a_rehearsed_step_is_released_with_its_card(
     ((_, _, factory, _),) = result.evaluation.contributions
     spec = factory.spec
     assert spec.shares.contributors == there - away["colluders"] - 1
-    assert (spec.colluders, spec.plan.parties) == (away["colluders"], PARTIES)
-    assert spec.plan.event.epsilon == epsilon
-    rows = [own_vector(spec.plan.grid, *factory.data[number]) for number in range(PARTIES)]
+    assert (spec.colluders, spec.release_plan.parties) == (away["colluders"], PARTIES)
+    assert spec.release_plan.event.epsilon == epsilon
+    rows = [own_vector(spec.release_plan.grid, *factory.data[number]) for number in range(PARTIES)]
     total = np.sum([row for number, row in enumerate(rows) if number not in job.options.away], axis=0)
     expected = fit_rehearsed(replace(spec.plan, mechanism=None), total.tolist(), there)
     clear = next(one.w for one in result.evaluation.scores if (one.method, one.epsilon) == ("rehearsed", None))

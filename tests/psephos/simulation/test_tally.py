@@ -548,7 +548,7 @@ def test_the_holders_noise_is_in_every_opened_sum(mechanism: Any, recorded: bool
 
 def role_vector(factory: Any, number: int) -> list[int]:
     """Return a party's vector, which has no noise in it."""
-    grid, data = factory.spec.plan.grid, factory.data[number]
+    grid, data = factory.spec.release_plan.grid, factory.data[number]
     if factory.spec.takes_classifier:
         samples = factory.spec.auxiliary.samples
         soft = isinstance(grid, VoteDirectionGrid)
@@ -582,8 +582,8 @@ def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
     """h shares of which h - t + 1 make up the law; of parties that stay away no noise is missing."""
     plan = plan_statistic(np.eye(6)[:, :3], 2, 20, epsilon=1.0, mechanism="discrete-laplace", joint=True)
     spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=3)
-    assert spec.noisy_plan(20).noise == pytest.approx(plan.noise * 3 / 2)
-    assert spec.noisy_plan(10).noise == pytest.approx(plan.noise * 3 / 2 * 4)
+    assert spec.counting(20).noise == pytest.approx(plan.noise * 3 / 2)
+    assert spec.counting(10).noise == pytest.approx(plan.noise * 3 / 2 * 4)
     assert spec.square_bound == StatisticSpec(plan, None).square_bound
     assert "key holders" in spec.cost(20).mechanism
 

@@ -71,6 +71,9 @@ class Samples(AuxiliarySet):
     def features(self) -> tuple[str, ...]:
         return tuple("wxyz")
 
+    def labels(self, classes: Sequence[str]) -> Any:
+        return np.full(len(self.samples), -1 if classes else np.nan)
+
 
 AUXILIARY = Samples(unit(np.random.default_rng(5), SAMPLES))
 
@@ -345,7 +348,7 @@ class Cast:
         if study.method == "avg":
             w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
             return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
-        grid = self.spec.plan.grid  # type: ignore[attr-defined]
+        grid = self.spec.release_plan.grid  # type: ignore[attr-defined]
         return list(
             own_vector(grid, *own)
             if isinstance(grid, OwnDataGrid | LocalStepGrid | RowGrid)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
 from psephos.specs.record import RecordSpec
 from psephos.specs.registry import SPECS, spec_of
-from psephos.specs.study import StudyTerms, encode_coordinates, request_of
+from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.specs.tally import LABELS
+from psephos.specs.terms import PrivacyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
@@ -210,7 +210,7 @@ def test_the_ridge_of_votes_is_signed(files: Files, method: str, delta: float) -
     """The one that the public rule takes, so that another version of the rule verifies the study all the same."""
     made: dict[str, Any] = {"protocol": "tally", "method": method, "delta": delta, "epsilon": 50.0}
     study, samples = files.made(**made)
-    request = replace(request_of(study), lam=None)
+    request = PrivacyTerms(epsilon=study.epsilon, delta=study.delta).request
     X = samples.auxiliary.samples
     counts = np.column_stack([np.full(len(X), 4), np.zeros(len(X), int)])
     chosen = erm_method(LABELS[method], counts, X, Logistic(), request).chosen["lam"]
@@ -309,10 +309,10 @@ def test_record_studies_state_coordinates_and_the_public_score(files: Files, tmp
         }
         spec = spec_of(StudyTerms(study, samples))
         assert isinstance(spec, RecordSpec)
-        grid = spec.plan.grid
+        grid = spec.release_plan.grid
         assert grid.offset.any() == bool(labelled)
         assert grid.norm == ("l2" if delta else "l1")
-        assert (spec.plan.parties, spec.plan.epsilon, spec.plan.inflation) == (4, 1.0, 4.0)
+        assert (spec.release_plan.parties, spec.release_plan.epsilon, spec.release_plan.inflation) == (4, 1.0, 4.0)
         assert spec.cost(4).unit == "record"
     default, _ = files.made(protocol="record")
     assert default.parameters["rows"] == 4 * ROWS_PER_PARTY

@@ -93,9 +93,9 @@ def opened(spec: EvaluationSpec, samples: PublicSamples, rows: int = 20_000) -> 
     """The sum of rows whose class follows the score, without noise."""
     generator = np.random.default_rng(4)
     X = samples.scaler.transform(generator.normal(size=(rows, 2)) * [2.0, 5.0] + [10.0, 1.0])
-    score = spec.plan.scores.scores(X)[:, 0]
+    score = spec.release_plan.scores.scores(X)[:, 0]
     y = (generator.random(rows) < 1 / (1 + np.exp(-2.0 * score - 0.5))).astype(int)
-    return OpenedSum(tuple(spec.plan.grid.contribution(X, y)), (0, 1, 2, 3))
+    return OpenedSum(tuple(spec.release_plan.grid.contribution(X, y)), (0, 1, 2, 3))
 
 
 def test_the_scores_of_a_study_are_those_of_the_model(files: Files) -> None:
@@ -103,7 +103,7 @@ def test_the_scores_of_a_study_are_those_of_the_model(files: Files) -> None:
     frame = pd.read_csv(files.folder / "public.csv")
     scores = ReleasedClassifier(files.model).decision_function(frame)
     X = samples.scaler.transform(samples.encoding.apply(read_table(files.folder / "public.csv")))
-    np.testing.assert_allclose(spec.plan.scores.scores(X)[:, 0], scores, atol=1e-5)
+    np.testing.assert_allclose(spec.release_plan.scores.scores(X)[:, 0], scores, atol=1e-5)
     w = samples.scaler.unfold(np.array(files.model.coefficients), np.array(files.model.intercepts))
     coefficients, intercepts = samples.scaler.fold(w)
     np.testing.assert_allclose(coefficients, files.model.coefficients)
@@ -125,23 +125,23 @@ def test_a_study_releases_the_calibrated_classifier_and_says_how_good_it_is(file
     np.testing.assert_allclose(after, fit.slope * before + fit.intercept, atol=1e-3)
     assert "accuracy" in spec.summary(result)
     assert spec.summary(result).endswith("were calibrated")
-    few = OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3))
+    few = OpenedSum((0,) * spec.release_plan.dimension, (0, 1, 2, 3))
     assert "hides" in spec.summary(few)
-    np.testing.assert_array_equal(spec.release(few)[0], spec.plan.scores.weights[:, 0])
-    assert calibrated(spec.plan.scores.weights, fit).shape == (3, 1)
+    np.testing.assert_array_equal(spec.release(few)[0], spec.release_plan.scores.weights[:, 0])
+    assert calibrated(spec.release_plan.scores.weights, fit).shape == (3, 1)
 
 
 def test_terms_are_named_and_noise_is_sized_for_the_coalition(files: Files) -> None:
     study, _, spec = spec_in(files, parameters=("dropouts=1", "record=patient"))
     assert (study.method, study.public, study.minimum_ballots) == ("platt", True, 3)
-    assert (spec.plan.inflation, spec.plan.mechanism.scale_units) == (4.0, 2 * ROW)
+    assert (spec.release_plan.inflation, spec.release_plan.mechanism.scale_units) == (4.0, 2 * ROW)
     assert (person_column(study), unit_of(study)) == ("patient", "record")
     text = " ".join(describe_study(study).split())
     assert "one person, as the column patient names them" in text
     assert "counts them by score and class" in text
     assert study.parameters["classifier"] not in text
     party, _, by_party = spec_in(files, parameters=("unit=party",))
-    assert unit_of(party) == by_party.plan.unit == "party"
+    assert unit_of(party) == by_party.release_plan.unit == "party"
     assert "all that one party holds" in " ".join(describe_study(party).split())
 
 
@@ -227,10 +227,10 @@ def test_the_costs_of_all_releases_that_protect_a_unit_are_added(
         study, samples, spec = spec_in(files, model=str(files.folder / "public.json"), epsilon=0.5)
     else:
         study, samples, spec = with_releases(files, *releases, epsilon=0.5, parameters=parameters)
-    content = make_release(study, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
+    content = make_release(study, samples, OpenedSum((0,) * spec.release_plan.dimension, (0, 1, 2, 3)))
     model = read_release(study, samples, content)
     assert model.earlier == releases
-    assert (model.release.epsilon, model.release.unit) == (0.5, spec.plan.unit)
+    assert (model.release.epsilon, model.release.unit) == (0.5, spec.release_plan.unit)
     assert [(str(cost.unit), cost.releases, cost.epsilon) for cost in model.together] == together
     fields = json.loads(content)
     assert [cost["epsilon"] for cost in fields["together"]] == [cost[-1] for cost in together]
@@ -261,7 +261,7 @@ def test_a_receipt_tells_the_cost_of_an_evaluation_from_that_of_its_model(files:
 
 def test_a_result_that_states_other_costs_than_the_study_is_refused(files: Files) -> None:
     study, samples, spec = with_releases(files, SAME, epsilon=0.5)
-    content = make_release(study, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
+    content = make_release(study, samples, OpenedSum((0,) * spec.release_plan.dimension, (0, 1, 2, 3)))
     model = read_release(study, samples, content)
     for earlier in ((), (of(1.0),), (SAME, SAME)):
         together = costs_together((model.release, *earlier)) if earlier else ()
@@ -311,7 +311,7 @@ def test_a_study_that_does_not_state_what_the_model_cost_says_so(files: Files) -
     study, samples, spec = spec_in(files)
     parameters = {name: value for name, value in study.parameters.items() if name != "released"}
     silent = replace(study, parameters=parameters)
-    content = make_release(silent, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
+    content = make_release(silent, samples, OpenedSum((0,) * spec.release_plan.dimension, (0, 1, 2, 3)))
     model = read_release(silent, samples, content)
     assert (model.earlier, model.together) == ((), ())
     assert not {"earlier", "together"} & json.loads(content).keys()
@@ -360,7 +360,7 @@ def opened_errors(spec: EvaluationSpec, samples: PublicSamples, rows: int = 20_0
     X = generator.normal(size=(rows, 2)) * [2.0, 5.0] + [10.0, 1.0]
     y = X @ [0.5, -0.2] + generator.normal(size=rows)
     scaled = samples.scaler.transform(X)
-    return OpenedSum(tuple(spec.plan.grid.contribution(scaled, y)), (0, 1, 2, 3)), X, y
+    return OpenedSum(tuple(spec.release_plan.grid.contribution(scaled, y)), (0, 1, 2, 3)), X, y
 
 
 def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(numbers: NumberFiles) -> None:
@@ -405,13 +405,13 @@ def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
     study, _, spec = spec_in(numbers, parameters=("dropouts=1", "largest_error=2.5", "record=patient"))
     assert spec.numeric_label is not None
     assert spec.numeric_label.threshold == 2.5
-    assert spec.plan.mechanism.scale_units == ERROR_ROW
+    assert spec.release_plan.mechanism.scale_units == ERROR_ROW
     text = " ".join(describe_study(study).split())
     assert "compares a public prediction with its own rows' numbers" in text
     assert "One linear prediction of days (a number" in text
     assert "largest_error 2.5" in text
     party, _, by_party = spec_in(numbers, parameters=("unit=party",))
-    assert (unit_of(party), by_party.plan.dimension) == ("party", 1)
+    assert (unit_of(party), by_party.release_plan.dimension) == ("party", 1)
 
 
 @pytest.mark.parametrize(
@@ -475,10 +475,10 @@ def test_a_party_reads_numbers_and_clips_its_rows_to_the_public_ranges(numbers: 
     path.write_text("age,dose,days\n12.5,3,7.25\n1e6,3,900\n", encoding="utf-8")
     rows, labels = samples.private(study, path)
     assert labels.tolist() == [7.25, 900.0]
-    assert spec.plan.predictions is not None
+    assert spec.release_plan.predictions is not None
     frame = pd.read_csv(path)
     expected = ReleasedRegressor(numbers.prediction).predict(frame)
-    np.testing.assert_allclose(spec.plan.predictions.predict(rows), expected, rtol=1e-5)
+    np.testing.assert_allclose(spec.release_plan.predictions.predict(rows), expected, rtol=1e-5)
     for cell in ("", "ill", "inf"):
         path.write_text(f"age,dose,days\n12.5,3,{cell}\n", encoding="utf-8")
         with pytest.raises(DataError):

@@ -138,7 +138,7 @@ def _event(what: str, method: str) -> tuple[Study, PrivacyEvent]:
     study = replace(cast.made.study, method=method or cast.made.study.method, delta=1e-6)
     spec: Any = spec_of(replace(cast.terms, study=study))
     if spec.joint:
-        return study, spec.plan.event
+        return study, spec.release_plan.event
     opened = OpenedSum((0,) * spec.entries.length, tuple(range(cast.parties)))
     if what == "tally":
         return study, spec.method_of(method, spec.counts(opened), spec.request).event

@@ -19,14 +19,13 @@ from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
-from psephos.specs.registry import spec_of
+from psephos.specs import rehearsed
+from psephos.specs.registry import differs_from_plan, spec_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
-from psephos.study import rehearsal
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity
-from psephos.study.rehearsal import differs_from_rehearsal
 from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
 
@@ -83,13 +82,16 @@ def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, d
     assert isinstance(spec, RehearsedSpec)
     assert (study.method, study.public, study.minimum_ballots) == ("rehearsed", True, PARTIES - 1)
     assert (study.parameters["labelled"], study.parameters["rows"]) == (60, 1200)
-    assert spec.plan.sensitivity.value == pytest.approx(2 / PARTIES)
+    assert spec.release_plan.sensitivity.value == pytest.approx(2 / PARTIES)
     assert spec.cost(PARTIES).epsilon == 30.0
-    assert differs_from_rehearsal(study, samples) == ""
+    assert differs_from_plan(StudyTerms(study, samples)) == []
     assert "public model" in describe_study(study)
-    content = make_release(study, samples, OpenedSum((10**6,) * spec.plan.dimension, tuple(range(PARTIES))))
+    opened = OpenedSum((10**6,) * spec.release_plan.dimension, tuple(range(PARTIES)))
+    content = make_release(study, samples, opened)
     model = read_release(study, samples, content)
-    assert follows_from_sum(study, samples, model, OpenedSum((10**6,) * spec.plan.dimension, tuple(range(PARTIES))))
+    assert follows_from_sum(
+        study, samples, model, OpenedSum((10**6,) * spec.release_plan.dimension, tuple(range(PARTIES)))
+    )
     assert model.release.epsilon == 30.0
 
 
@@ -99,9 +101,9 @@ def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, mon
 
     def rehearse_nothing(*arguments: Any, **terms: Any) -> Any:
         asked.append(terms | dict(zip(("rows of", "labels", "classes", "parties"), arguments, strict=True)))
-        raise NoGainError("not rehearsed")
+        raise NoGainError(0.5, 0.0, 0.0)
 
-    monkeypatch.setattr(rehearsal, "rehearsal_of", rehearse_nothing)
+    monkeypatch.setattr(rehearsed, "rehearsal_of", rehearse_nothing)
     with pytest.raises(NoGainError):
         made(folder, delta=delta, epsilon=29.0, parameters=("rows=1200", "dropouts=1", "colluders=3"))
     (terms,) = asked
@@ -122,7 +124,7 @@ def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, mon
 def test_another_plan_is_detected(folder: Path, name: str, value: Any) -> None:
     study, samples = made(folder)
     changed = replace(study, parameters={**study.parameters, name: value})
-    assert differs_from_rehearsal(changed, samples) != ""
+    assert differs_from_plan(StudyTerms(changed, samples))
 
 
 def test_linear_algebra_that_rounds_otherwise_chooses_the_same_plan(
@@ -138,7 +140,7 @@ def test_linear_algebra_that_rounds_otherwise_chooses_the_same_plan(
         return values * (1 - 2.0**-50), vectors * (1 + 2.0**-50 * draw.standard_normal(vectors.shape))
 
     monkeypatch.setattr(np.linalg, "eigh", other)
-    assert differs_from_rehearsal(study, samples) == ""
+    assert differs_from_plan(StudyTerms(study, samples)) == []
     assert calls
 
 
@@ -151,7 +153,7 @@ def test_other_labels_of_the_same_rows_are_detected(folder: Path) -> None:
     samples = PublicSamples.read(folder / "swapped.csv", study.label)
     with pytest.raises(StudyError):
         StudyTerms(study, samples)
-    assert "offset" in differs_from_rehearsal(replace(study, public_table=samples.digest), samples)
+    assert "offset" in differs_from_plan(StudyTerms(replace(study, public_table=samples.digest), samples))
 
 
 def test_no_study_is_written_where_no_step_is_worth_its_epsilon(folder: Path) -> None:
@@ -186,7 +188,7 @@ def test_a_sum_of_zeros_releases_the_public_model(folder: Path) -> None:
     study, samples = made(folder)
     spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RehearsedSpec)
-    zeros = OpenedSum((0,) * spec.plan.dimension, tuple(range(PARTIES)))
-    assert np.allclose(spec.release(zeros)[0], spec.plan.grid.offset[:, 0])
+    zeros = OpenedSum((0,) * spec.release_plan.dimension, tuple(range(PARTIES)))
+    assert np.allclose(spec.release(zeros)[0], spec.release_plan.grid.offset[:, 0])
     model = fit_public(public_features(samples.auxiliary.samples), samples.labels(study.classes), 2)
     assert np.allclose(spec.release(zeros)[0], model_classifier(model), atol=1e-5)

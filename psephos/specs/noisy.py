@@ -1,0 +1,190 @@
+"""Sums of integer vectors with noise that the parties, or the key holders, add in shares: nobody has an exact sum."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.parties.noise import JointPlan, NoiseFrom, Shares, contributors, holder_shares_of, shares_of
+from psephos.parties.party import RoundParty
+from psephos.parties.statistic import OwnDataParty, entry_range
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.errors import DataError
+from psephos.protocol.grids.directions import DirectionGrid
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.specs.base import Array, Owner, SumSpec, VectorFormat
+from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
+from psephos.specs.study import COLLUDERS
+from psephos.specs.terms import PrivacyTerms
+
+__all__ = ["NoisySumSpec", "contributors_of"]
+
+
+def contributors_of(parties: int, privacy: PrivacyTerms) -> int:
+    """Return how many parties' shares make up the noise. Raises InvalidParameter where nobody's would be left."""
+    return contributors(parties, privacy.colluders, privacy.dropouts)
+
+
+@dataclass(frozen=True)
+class NoisySumSpec(SumSpec):
+    """A sum of vectors that the parties compute from their rows or their classifiers, with noise in shares.
+
+    Attributes:
+        release_plan: what is summed, and under which noise.
+        shares: the shares of the noise; None is for analyses of the exact sum.
+        auxiliary: what the parties vote on, where they do.
+        colluders: parties (or key holders, where these add the noise) that may tell each other their noise, as it was
+            agreed.
+        simulation_seed: draws the noise from a seed: for simulations only.
+        noise_from: who adds the noise.
+        persons: the column of the parties' tables that names persons, where a person with all rows at a party is
+            protected; "" where every row is a record of its own.
+    """
+
+    parameters: ClassVar[Mapping[str, Any]] = {"colluders": COLLUDERS, "dropouts": 0}
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
+    kind: ClassVar[RoundKind] = "statistic"
+
+    release_plan: Any
+    shares: Shares | None
+    auxiliary: AuxiliarySet | None = None
+    colluders: int = 0
+    simulation_seed: int | None = None
+    noise_from: NoiseFrom = "parties"
+    persons: str = ""
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: JointPlan,
+        auxiliary: AuxiliarySet | None = None,
+        *,
+        colluders: int,
+        dropouts: int = 0,
+        simulation_seed: int | None = None,
+        holders: int = 0,
+        persons: str = "",
+    ) -> Self:
+        """Return the specification of a plan, whose arguments are fields, or as in `PrivacyTerms`.
+
+        Raises InvalidParameter as `shares_of` or `holder_shares_of` does.
+        """
+        if holders:
+            shares = holder_shares_of(plan, holders, colluders=colluders)
+        else:
+            shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
+        source: NoiseFrom = "holders" if holders else "parties"
+        return cls(plan, shares, auxiliary, colluders, simulation_seed, source, persons)
+
+    @classmethod
+    def private(cls, plan: JointPlan, privacy: PrivacyTerms, auxiliary: AuxiliarySet | None = None) -> Self:
+        """Return the specification of a plan with the noise of these terms; raises as `from_plan`."""
+        if privacy.epsilon is None:
+            return cls(plan, None, auxiliary)
+        return cls.from_plan(
+            plan,
+            auxiliary,
+            colluders=privacy.colluders,
+            dropouts=privacy.dropouts,
+            simulation_seed=privacy.simulation_seed,
+            holders=privacy.holders,
+            persons=privacy.persons,
+        )
+
+    # -- what a subclass says
+
+    @abstractmethod
+    def counting(self, ballots: int) -> Any:
+        """Return the plan of so many ballots, with the noise that reaches the curator: the sum of all shares."""
+
+    @abstractmethod
+    def fitted(self, opened: OpenedSum) -> Array:
+        """Return the classifier of an opened sum, (d,) or (K, d); the noise is that of the ballots counted."""
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What the rules chose, as the release states it."""
+        return {}
+
+    # -- the sum
+
+    @property
+    def grid(self) -> Any:
+        """Maps what a party has to the integers that are summed."""
+        return self.release_plan.grid
+
+    @property
+    def entries(self) -> VectorFormat:
+        return VectorFormat(self.release_plan.dimension, *entry_range(self.grid, self._party_shares))
+
+    @property
+    def norm_bound(self) -> int | None:
+        """See `SumSpec.norm_bound`; a vector that lies in a ball, plus the party's share of the noise, if any."""
+        ball = getattr(self.grid, "ball", None)
+        if not isinstance(self.grid, DirectionGrid) and ball is None:
+            return None
+        radius: int = self.grid.maximum if ball is None else ball.radius
+        return radius + (0 if self._party_shares is None else self._party_shares.norm_bound)
+
+    @property
+    def context(self) -> bytes:
+        digest: bytes = self.grid.digest
+        return digest
+
+    @property
+    def _party_shares(self) -> Shares | None:
+        """The shares that the parties add to their vectors; None where they add none."""
+        return self.shares if self.noise_from == "parties" else None
+
+    @property
+    def holder_shares(self) -> Shares | None:
+        return self.shares if self.noise_from == "holders" else None
+
+    def noise_of(self, holder: int, randomness: Randomness = SYSTEM) -> list[int]:
+        if self.simulation_seed is not None:
+            randomness = SimulationRandomness(self.simulation_seed, "noise share of a holder", holder)
+        return super().noise_of(holder, randomness)
+
+    def inflation(self, ballots: int) -> float:
+        """Return the variance of the noise in a sum of so many ballots, as a multiple of the whole law's."""
+        if self.shares is None:
+            return 1.0
+        added = self.shares.parties if self.noise_from == "holders" else ballots
+        return added / self.shares.contributors
+
+    def coins(self, number: int, randomness: Randomness) -> Randomness:
+        seed = self.simulation_seed
+        return randomness if seed is None else SimulationRandomness(seed, "noise share", number)
+
+    def role(
+        self, owner: Owner, data: Any, terms: Round, randomness: Randomness, encryptor: Encryptor | None
+    ) -> RoundParty:
+        """See `SumSpec.role`; `data` is the party's `Rows` and, where persons are protected, whose each row is, (n,).
+
+        Raises DataError where persons are missing.
+        """
+        if self.persons and len(tuple(data)) < 3:
+            raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
+        shares = self._party_shares
+        return OwnDataParty(owner(), terms, data, self.grid, shares, randomness=randomness, encryptor=encryptor)
+
+    # -- the release
+
+    def cost(self, ballots: int) -> Release:
+        """See `Spec.cost`; epsilon is the same for any number of ballots."""
+        plan = self.counting(ballots)
+        law = "Gaussian" if isinstance(plan.mechanism, DiscreteGaussian) else "Laplace"
+        noise = f"discrete {law} in shares" + (" of the key holders" if self.noise_from == "holders" else "")
+        persons = {"persons": self.persons} if self.persons else {}
+        chosen = self.choices | {"colluders": self.colluders} | persons
+        return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        return self.fitted(result), self.cost(result.ballots)
