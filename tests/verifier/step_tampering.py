@@ -343,7 +343,7 @@ OF_EVALUATIONS: dict[str, tuple[str, Tampering]] = {
 
 def _unshrunken(terms: StudyTerms, opened: OpenedSum) -> Array:
     spec: Any = spec_of(terms)
-    return fit_rehearsed(replace(spec.plan, mechanism=None), list(opened.sums), opened.ballots)
+    return fit_rehearsed(replace(spec.release_plan, mechanism=None), list(opened.sums), opened.ballots)
 
 
 def _start(terms: StudyTerms, opened: OpenedSum) -> Array:

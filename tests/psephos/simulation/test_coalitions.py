@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, kve
 
-import psephos.specs.statistic as statistic_module
+import psephos.specs.noisy as statistic_module
 from psephos.audit.studies import trial
 from psephos.curator.psgd import bounds
 from psephos.curator.psgd.agreement import Agreement, agree
@@ -158,7 +158,7 @@ def test_a_study(parties: int, holders: int, threshold: int, what: str) -> None:
     made = trial(parties=parties, holders=holders, threshold=threshold, **fields | {"minimum_ballots": parties})
     spec: Any = spec_of(StudyTerms(made.study, AUXILIARY))
     assert coalition_of(made.study) == threshold - 1
-    check(spec.plan, spec.shares, parties, threshold - 1)
+    check(spec.release_plan, spec.shares, parties, threshold - 1)
 
 
 # -- descents

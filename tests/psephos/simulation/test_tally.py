@@ -12,8 +12,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_scor
 
 from psephos.audit.adversary import Tampering
 from psephos.curator.methods import erm_fit, statistic_nonprivate
-from psephos.curator.record import ROWS_PER_PARTY, fit_records, plan_records, release_records
-from psephos.curator.rehearsed import REHEARSED_ROWS
+from psephos.curator.record import fit_records, plan_records, release_records
 from psephos.curator.signal import noise_energy
 from psephos.curator.statistic import StatisticPlan, plan_statistic
 from psephos.curator.tally import Tally
@@ -36,8 +35,11 @@ from psephos.simulation import tally as tally_module
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.specs.record import RecordSpec
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 from tests.security.lab.edits import replaced
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
@@ -202,77 +204,35 @@ class Planned(Exception):
     """Raised to stop a run when something is planned; its arguments are those of the plan."""
 
 
-def planned(name: str, **change: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a run of nine parties plans by the function of that name."""
-
-    def stop(*arguments: Any, **terms: Any) -> Any:
-        raise Planned(arguments, terms)
-
-    with replaced([tally_module], name, getattr(tally_module, name), stop), pytest.raises(Planned) as caught:
-        simulate_tally(replace(SMALL, parties=9, **change))
-    (X, *others), terms = caught.value.args
-    assert X.shape[1] > 1
-    return tuple(others), terms
-
-
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"mechanism": "discrete-laplace", "delta": 1e-4, "announced_rows": 50},
-        {"colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)},
-        {"colluders": 0},
-    ],
-    ids=str,
+    "change", [{"colluders": 2, "dropouts": 3, "announced_rows": 50}, {"colluders": 0}, {}], ids=str
 )
-def test_a_record_step_is_planned_by_the_options(change: dict[str, Any]) -> None:
-    (labels, classes, parties), terms = planned("plan_records", unit="record", **change)
-    assert (set(labels.tolist()), classes, parties) == ({0, 1}, 2, 9)
-    assert terms == {
-        "rows": change.get("announced_rows", 9 * ROWS_PER_PARTY),
-        "epsilon": change.get("epsilon", SMALL.epsilon)[0],
-        "delta": change.get("delta", SMALL.delta),
-        "mechanism": change.get("mechanism", "gaussian"),
-        "contributors": 9 - change.get("colluders", 1) - change.get("dropouts", 0) - 1,
-    }
-
-
 @pytest.mark.parametrize(
-    ("change", "rows"),
+    ("kind", "options"),
     [
-        ({"mechanism": "gaussian", "delta": 1e-4}, REHEARSED_ROWS),
-        ({"announced_rows": 5, "colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)}, 1),
-        ({"announced_rows": 26, "colluders": 0}, 2),
-    ],
-    ids=str,
-)
-def test_a_step_is_rehearsed_by_the_options(change: dict[str, Any], rows: int) -> None:
-    (labels, classes, parties), terms = planned("rehearsal_of", **JOINT, methods=("rehearsed",), **change)
-    assert (set(labels.tolist()), classes, parties) == ({0, 1}, 2, 9)
-    assert terms.pop("model").classes == 2
-    assert callable(terms.pop("done"))
-    assert terms == {
-        "rows": rows,
-        "epsilon": change.get("epsilon", SMALL.epsilon)[0],
-        "delta": change.get("delta", SMALL.delta),
-        "mechanism": change.get("mechanism", "discrete-laplace"),
-        "contributors": 9 - change.get("colluders", 1) - change.get("dropouts", 0) - 1,
-    }
-
-
-@pytest.mark.parametrize(
-    ("method", "source"),
-    [
-        ("statistic", "votes"),
-        ("own-data", "own-data"),
-        ("whitened", "whitened"),
-        ("vote-directions", "vote-directions"),
+        (RecordSpec, {"unit": "record", "mechanism": "discrete-laplace"}),
+        (RehearsedSpec, {**JOINT, "methods": ("rehearsed",), "mechanism": "gaussian"}),
+        (StatisticSpec, {**JOINT, "methods": ("whitened",), "mechanism": "gaussian"}),
     ],
 )
-def test_a_joint_statistic_is_planned_by_the_options(method: str, source: str) -> None:
-    change: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-4, "epsilon": (2.0, 3.0)}
-    others, terms = planned("plan_statistic", **JOINT, methods=(method,), **change)
-    assert others == (2, 9)
-    assert terms == {"epsilon": 2.0, "delta": 1e-4, "mechanism": "gaussian", "source": source, "joint": True}
+def test_a_noisy_sum_is_planned_by_the_options(
+    kind: Any, options: dict[str, Any], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(public: PublicTerms, privacy: PrivacyTerms, *more: Any) -> Any:
+        raise Planned(public, privacy)
+
+    monkeypatch.setattr(kind, "plan", stop)
+    change = {name: value for name, value in change.items() if name != "announced_rows" or kind is not StatisticSpec}
+    with pytest.raises(Planned) as caught:
+        simulate_tally(replace(SMALL, parties=9, **options, **change, delta=1e-4, epsilon=(2.0, 3.0)))
+    public, privacy = caught.value.args
+    assert (public.classes, public.parties, public.rows) == (2, 9, change.get("announced_rows"))
+    assert public.method in ("newton", *options.get("methods", ()))
+    if kind is not StatisticSpec:
+        assert set(public.labels.tolist()) == {0, 1}
+    assert (privacy.epsilon, privacy.delta, privacy.mechanism) == (2.0, 1e-4, options["mechanism"])
+    assert (privacy.colluders, privacy.dropouts) == (change.get("colluders", 1), change.get("dropouts", 0))
+    assert (privacy.unit, privacy.holders) == (options.get("unit", "party"), 0)
 
 
 def test_the_weighted_erm_is_released_by_the_options() -> None:

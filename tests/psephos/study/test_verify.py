@@ -931,7 +931,7 @@ def test_an_evaluation_of_a_number_is_checked_and_changed_ones_fail(
 
     found = played.checks(curator=False)["the result"].found
     assert "epsilon 0.5" in found
-    assert "epsilon 2.5, delta 1e-06 of one record, added or removed (2 releases)" in found
+    assert "epsilon 2.5, delta 1e-06 of one record (2 releases)" in found
     assert "epsilon 2.5, delta 1e-06" in card(played.study, read_release(played.study, samples, content_of(played)))
     assert changing(bounds=(95.0, 105.0)) == {"the result"}
     assert changing(earlier=(), together=()) == {"the result"}
