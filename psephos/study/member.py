@@ -35,36 +35,13 @@ from psephos.study.party_input import PartyInput
 from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
+from psephos.study.settings import MemberSettings
 from psephos.study.verify import AGREED, FOLLOWS, examine
 
 __all__ = ["MemberSettings", "Membership", "sign"]
 
 _MOST_BYTES = 100_000
 """Largest size of a member's settings in bytes."""
-
-
-class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The files of a member, as absolute paths, and what it votes with.
-
-    Attributes:
-        board: the address of the board, as `open_board` takes it.
-        public: the file of the public samples.
-        data: the file of its own rows.
-        learner: the classifier that it trains on them.
-        voter: PATH.py:OBJECT or MODULE:OBJECT with `predict_votes(X)`, instead of `data`.
-        output: the directory for the model and its card.
-        budget: the budget file of its rows.
-        again: whether it contributes although another study's exact sum has the same (`Identity.charge`).
-    """
-
-    board: str = ""
-    public: str = ""
-    data: str = ""
-    learner: str = "logistic"
-    voter: str = ""
-    output: str = ""
-    budget: str = ""
-    again: bool = False
 
 
 def sign(study: Study, identity: Identity) -> Membership:
@@ -153,7 +130,7 @@ class Membership:
     @cached_property
     def voter(self) -> PartyInput:
         """What it votes with, a classifier or its rows, which are read and trained when they are needed."""
-        return PartyInput(self)
+        return PartyInput(self.study, self.identity.card.key, lambda: self.settings, lambda: self.samples)
 
     def closing(self) -> Path:
         """Return the file whose presence asks the curator's runner to close the vote."""

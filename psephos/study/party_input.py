@@ -8,10 +8,10 @@ import importlib.util
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,12 @@ from psephos.curator.statistic import public_coordinates
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.party import Voter
 from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.signing import VerificationKey
+from psephos.protocol.study.study import Study
 from psephos.specs.registry import person_column, spec_of
 from psephos.specs.study import StudyTerms
-
-if TYPE_CHECKING:
-    from psephos.study.member import Membership
+from psephos.study.samples import PublicSamples
+from psephos.study.settings import MemberSettings
 
 __all__ = ["PartyInput", "absolute_voter", "load_voter"]
 
@@ -106,22 +107,29 @@ class PartyInput:
     Files are read and classifiers are imported when they are asked for, not before.
     """
 
-    def __init__(self, member: Membership) -> None:
-        self._member = member
+    def __init__(
+        self,
+        study: Study,
+        key: VerificationKey,
+        settings: Callable[[], MemberSettings],
+        samples: Callable[[], PublicSamples],
+    ) -> None:
+        """`key`: the party's. `settings`, `samples`: return its current settings, and the public samples."""
+        self._study, self._key, self._settings, self._samples = study, key, settings, samples
 
     def check(self) -> str:
         """Check, before the vote, that nothing keeps the party from voting, and describe what votes.
 
         Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
         """
-        settings = self._member.settings
+        settings = self._settings()
         takes_classifier = self._spec().takes_classifier
         if settings.voter and takes_classifier:
             load_voter(settings.voter)
             return settings.voter
         rows, _ = self._rows()
-        if column := person_column(self._member.study):
-            self._member.samples.persons(column, Path(settings.data))
+        if column := person_column(self._study):
+            self._samples().persons(column, Path(settings.data))
         if not takes_classifier:
             return f"{len(rows):,} rows of {settings.data}"
         return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
@@ -137,13 +145,13 @@ class PartyInput:
 
     def _voter(self, X: NDArray[np.float64]) -> Voter:
         """Return the party's own classifier of samples such as X, float64 (N, d)."""
-        settings = self._member.settings
+        settings = self._settings()
         if settings.voter:
             voter: Voter = load_voter(settings.voter)
             return voter
         rows, classes = self._rows()
         coordinates = public_coordinates(X) if settings.learner == "whitened" else None
-        learner = make_learner(settings.learner, classes=len(self._member.study.classes), coordinates=coordinates)
+        learner = make_learner(settings.learner, classes=len(self._study.classes), coordinates=coordinates)
         return learner.fit(rows, classes)
 
     def __iter__(self) -> Iterator[Any]:
@@ -152,15 +160,15 @@ class PartyInput:
         Where a study protects persons, the number of each row's person follows, int64 (n,).
         """
         yield from self._rows()
-        if column := person_column(self._member.study):
-            yield self._member.samples.persons(column, Path(self._member.settings.data))
+        if column := person_column(self._study):
+            yield self._samples().persons(column, Path(self._settings().data))
 
     def _spec(self) -> Any:
-        return spec_of(StudyTerms(self._member.study, self._member.samples))
+        return spec_of(StudyTerms(self._study, self._samples()))
 
     def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Read the party's rows and class numbers, once, and check that the study's protocol can take them."""
-        settings, study = self._member.settings, self._member.study
+        settings, study = self._settings(), self._study
         if not settings.data:
             raise StudyError(
                 "this party has nothing to vote with: name its rows by --data FILE, or a classifier by --voter "
@@ -168,9 +176,9 @@ class PartyInput:
             )
         if settings.learner not in LEARNERS:
             raise InvalidParameter(f"unknown learner {settings.learner!r}; known: {', '.join(LEARNERS)}")
-        rows, classes = self._member.samples.private(study, Path(settings.data))
+        rows, classes = self._samples().private(study, Path(settings.data))
         spec = self._spec()
         for place, member in enumerate(study.parties):
-            if member.key == self._member.identity.card.key:
+            if member.key == self._key:
                 spec.check_rows(place, len(rows))
         return rows, classes
