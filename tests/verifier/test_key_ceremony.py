@@ -16,12 +16,14 @@ import gmpy2
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.rounds import short_key
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_checks import CeremonyReader
 from psephos.parties.ceremony_conduct import HolderComputation
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import AgreementError
+from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import Entry, Post
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from tests.tiers import sampled
@@ -67,6 +69,13 @@ def test_a_study_with_a_ceremony_is_accepted(recording: Recording) -> None:
     assert [check.verdict for check in evidence.checks if check.what == WHAT] == ["holds"]
     assert accepted(evidence.checks, verifiable=True)
     assert messages(lambda recording, posts: None)(recording).second().accepted
+
+
+def test_another_key_than_the_ceremony_makes_is_refused(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although all holders publish it alike."""
+    other = deal(short_key(bits=256), holders=3, threshold=2)[0]
+    monkeypatch.setattr(CeremonyReader, "key", lambda reader: other)
+    assert [check.verdict for check in recording.evidence().checks if check.what == WHAT] == ["fails"]
 
 
 @pytest.mark.slow

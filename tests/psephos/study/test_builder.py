@@ -13,9 +13,7 @@ import pytest
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.losses import Logistic
 from psephos.curator.methods import erm_method
-from psephos.curator.record import ROWS_PER_PARTY, plan_records
-from psephos.curator.statistic import plan_statistic
-from psephos.parties.noise import contributors
+from psephos.curator.record import ROWS_PER_PARTY
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -317,49 +315,6 @@ def test_record_studies_state_coordinates_and_the_public_score(files: Files, tmp
     default, _ = files.made(protocol="record")
     assert default.parameters["rows"] == 4 * ROWS_PER_PARTY
     assert "added or removed" in describe_study(default)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"epsilon": 4.0},
-        {"delta": 1e-3},
-        {"classes": ("a", "b", "c")},
-        {"parameters": ("rows=8000",)},
-        {"parameters": ("rows=4000", "colluders=0")},
-        {"parameters": ("rows=4000", "dropouts=1")},
-    ],
-    ids=str,
-)
-def test_every_term_of_a_record_study_reaches_its_plan(files: Files, tmp_path: Path, change: dict[str, Any]) -> None:
-    """What is announced of the rows, the privacy, and how many parties may collude or drop out, decides how many
-    coordinates are worth their noise."""
-    draw = np.random.default_rng(3).normal(size=(40, 16)) * np.linspace(2.0, 0.2, 16)
-    table = pd.DataFrame(draw, columns=[f"x{k}" for k in range(16)]).assign(outcome=["a", "b", "c", "?"] * 10)
-    table.to_csv(tmp_path / "labelled.csv", index=False)
-    chosen: dict[str, Any] = {"parameters": ("rows=4000",)} | change
-    classes = chosen.get("classes", ("a", "b"))
-
-    def plan_of(rows: int = 4000, colluders: int = 1, dropouts: int = 0, **terms: Any) -> dict[str, Any]:
-        terms = {"epsilon": 1.0, "delta": 0.0} | terms
-        terms["mechanism"] = "gaussian" if terms["delta"] else "discrete-laplace"
-        adders = contributors(4, colluders, dropouts)
-        labels = samples.labels(terms.pop("classes", ("a", "b")))
-        plan = plan_records(samples.auxiliary.samples, labels, len(classes), 4, rows=rows, contributors=adders, **terms)
-        grid = plan.grid
-        coordinates, offset = encode_coordinates(grid.transform), encode_coordinates(grid.offset)
-        named = {"coordinates": coordinates, "offset": offset, "constant": grid.constant}
-        return named | {"rows": rows, "labelled": plan.labelled}
-
-    study, samples = files.made(protocol="record", public=str(tmp_path / "labelled.csv"), **chosen)
-    given = {name: int(value) for name, value in (word.split("=") for word in chosen["parameters"])}
-    terms = {name: chosen[name] for name in ("epsilon", "delta", "classes") if name in chosen}
-    expected = plan_of(**given, **terms)
-    assert {name: study.parameters[name] for name in expected} == expected
-    assert study.parameters["labelled"] == 10 * len(classes)
-    if change:
-        assert expected["coordinates"] != plan_of()["coordinates"] or len(classes) == 3
 
 
 def test_a_study_that_protects_persons_names_them_everywhere(files: Files, tmp_path: Path) -> None:

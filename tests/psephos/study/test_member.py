@@ -22,7 +22,6 @@ from psephos.protocol.errors import (
     BudgetFileError,
     DataError,
     InvalidParameter,
-    JournalError,
     StudyError,
     WrongResultError,
 )
@@ -138,30 +137,6 @@ def test_settings_are_saved_individually(house: House) -> None:
         path.write_bytes(wrong if isinstance(wrong, bytes) else wrong.encode())
         with pytest.raises(StudyError, match=f"{path} cannot be used: "):
             mine.settings  # noqa: B018
-
-
-def test_paths_of_a_members_stores(house: House) -> None:
-    mine = house.member("north", house.study(), voter=f"{__name__}:HOSPITAL")
-    folder = mine.folder
-    assert mine.store("holder 1") == folder / "holder-1.sqlite"
-    assert mine.closing() == folder / "close"
-    assert not mine.joined()
-    _, store = mine.agent("holder 1", MemoryBoard())
-    assert not mine.joined()
-    with pytest.raises(JournalError, match="another run is writing"):
-        mine.agent("holder 1", MemoryBoard())
-    store.close()
-    mine.agent("party 0", MemoryBoard())[1].close()
-    assert mine.joined()
-    names = {"study": mine.study.digest.hex(), "role": "holder 1"}
-    with Store(folder / "holder-1.sqlite", names) as again:
-        assert again.get("role", b"state")
-    with pytest.raises(JournalError):
-        Store(folder / "holder-1.sqlite", names | {"role": "holder 2"})
-    lost = sign(mine.study, house.identities["south"])
-    for _ in range(2):  # nothing is left open by an error
-        with pytest.raises(StudyError, match="public samples are not known"):
-            lost.agent("party 1", MemoryBoard())
 
 
 def test_agents_have_the_roles_of_their_names(house: House) -> None:

@@ -20,7 +20,7 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs import rehearsed
-from psephos.specs.registry import differs_from_plan, spec_of
+from psephos.specs.registry import differs_from_plan, plan_study, spec_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
@@ -154,6 +154,17 @@ def test_other_labels_of_the_same_rows_are_detected(folder: Path) -> None:
     with pytest.raises(StudyError):
         StudyTerms(study, samples)
     assert "offset" in differs_from_plan(StudyTerms(replace(study, public_table=samples.digest), samples))
+
+
+def test_a_gain_that_chance_may_explain_asks_nobody(folder: Path) -> None:
+    """The standard deviation of the gain over simulated worlds counts, not the gain alone."""
+    terms = StudyTerms(*made(folder))
+    spec = plan_study(terms, anew=True)
+    assert isinstance(spec, RehearsedSpec)
+    rehearsal = spec.rehearsal
+    assert rehearsal is not None
+    assert replace(rehearsal, spread=0.0).asks
+    assert not replace(rehearsal, spread=10 * rehearsal.gain).asks
 
 
 def test_no_study_is_written_where_no_step_is_worth_its_epsilon(folder: Path) -> None:

@@ -14,19 +14,13 @@ from typing import Any
 import pytest
 
 from psephos.audit.adversary import ScriptedRole
-from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import CeremonyFailed, ModulusSearch
+from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.agent import Agent, RejectedEntry
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
 from psephos.protocol.roles import MissingMessages, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import (
-    ComparingKeys,
-    JoinedRoles,
-    JoinStage,
-    KeyStage,
-    NoKey,
     PublishStage,
     StagedRole,
     StageState,
@@ -35,7 +29,7 @@ from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
 from psephos.study import runner
 from psephos.study.identity import fingerprint
-from psephos.study.runner import MemberRunner, RunningRole, failed, status
+from psephos.study.runner import MemberRunner, RunningRole, status
 from tests.psephos.study.cast import AUXILIARY, Cast, DealtCast
 
 STUDY = Cast("tally").made.study
@@ -60,38 +54,6 @@ def agent(role: Role, state: Any, left: MissingMessages | None = None, result: A
 SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
 
 
-def test_status_before_the_vote() -> None:
-    joining = JoinStage("party 3", STUDY)
-    for left, expected in ((SOME, "has joined; waits for others to join: party 1, party 2"), (None, "has joined")):
-        assert status(agent(joining, JoinedRoles(), left)) == expected
-    keyed = KeyStage("party 3", STUDY)
-    why = 'the ceremony has failed, according to holder 1 ("no")'
-    for state, left, expected in (
-        (ComparingKeys(), SOME, "waits for the key, from party 1, party 2"),
-        (ComparingKeys(), None, "waits for the key"),
-        (
-            ComparingKeys((("holder 1", "no"),)),
-            SOME,
-            f"waits for the key, from party 1, party 2; {why}; it takes 2 holders to be believed",
-        ),
-        (NoKey("lies"), None, "there is no key, and this study is over: lies"),
-    ):
-        assert status(agent(keyed, SimpleNamespace(state=state), left)) == expected
-        assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
-    own = SimpleNamespace(senders=("holder 1",))
-    assert (
-        status(agent(KeyStage("holder 1", STUDY), SimpleNamespace(state=ComparingKeys()), own)) == "waits for the key"
-    )
-    holder = CeremonyHolder(STUDY.ceremony(), 1)
-    for state, left, expected in (
-        (CeremonyFailed("worse"), None, "there is no key, and this study is over: worse"),
-        ((), SOME, "makes the key with the other holders; waits for the ballot of party 1, party 2"),
-        ((), None, "makes the key"),
-    ):
-        assert status(agent(holder, SimpleNamespace(state=state), left)) == expected
-        assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, CeremonyFailed)
-
-
 def test_status_of_a_holder_in_the_ceremony() -> None:
     cast, board = Cast("tally"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
@@ -107,106 +69,11 @@ def test_status_of_a_holder_in_the_ceremony() -> None:
     )
 
 
-def walked(cast: Cast) -> dict[str, list[str]]:
-    """Every standing of the curator, of holder 1 and of party 4, in their order, each once."""
-    board = MemoryBoard()
-    statuses: dict[str, list[str]] = {"curator": [], "holder 1": [], "party 4": []}
-    agents = {name: cast.agent(name, board, Store()) for name in cast.names}
-
-    def tell(name: str) -> None:
-        if name in statuses and status(agents[name]) not in statuses[name]:
-            statuses[name].append(status(agents[name]))
-
-    while True:
-        moved = False
-        for name, each in agents.items():
-            moved = each.step() or moved
-            tell(name)
-        curator = agents["curator"]
-        if not moved and (not curator.role.is_ready(curator.state) or not curator.on_idle()):
-            return statuses
-        tell("curator")
-
-
 HOLDERS = "holder 1, holder 2, holder 3"
 COUNTED = "has counted {} ballots of 5, of which 3 are needed"
 SUMS = "has {} of at most 2 sums; waits for the {}"
 DONE = "done: the result is published"
 RESULT = "result of curator"
-
-
-@pytest.mark.parametrize(
-    ("what", "curator", "holder", "party"),
-    [
-        (
-            "average",
-            [
-                f"has joined; waits for others to join: {HOLDERS}",
-                f"waits for the key, from {HOLDERS}",
-                COUNTED.format(0),
-                COUNTED.format(5),
-                f"{COUNTED.format(5)}; the vote is being closed",
-                "the vote is closed; 0 of 3 holders have confirmed what is opened",
-                "has 0 partial decryptions of the 2 that it asked for",
-                DONE,
-            ],
-            [
-                "has joined; waits for others to join: holder 2, holder 3",
-                "waits for the key, from holder 2, holder 3",
-                COUNTED.format(5),
-                "the vote is closed; 0 of 3 holders have confirmed what is opened",
-                "has opened the sum; waits for the result",
-                DONE,
-            ],
-            [
-                f"has joined; waits for others to join: {HOLDERS}",
-                f"waits for the key, from {HOLDERS}",
-                f"waits for the {RESULT}",
-                DONE,
-            ],
-        ),
-        (
-            "psgd",
-            [
-                f"has joined; waits for others to join: {HOLDERS}",
-                f"waits for the key, from {HOLDERS}",
-                SUMS.format(0, f"published sum of {HOLDERS}"),
-                SUMS.format(0, "published sum of holder 1, holder 2"),
-                SUMS.format(1, f"published sum of {HOLDERS}"),
-                SUMS.format(1, "published sum of holder 1, holder 2"),
-                DONE,
-            ],
-            [
-                "has joined; waits for others to join: holder 2, holder 3",
-                "waits for the key, from holder 2, holder 3",
-                SUMS.format(0, RESULT),
-                SUMS.format(1, RESULT),
-                DONE,
-            ],
-            [
-                f"has joined; waits for others to join: {HOLDERS}",
-                f"waits for the key, from {HOLDERS}",
-                SUMS.format(0, RESULT),
-                SUMS.format(1, RESULT),
-                DONE,
-            ],
-        ),
-        (
-            "pathak",
-            [
-                "has joined; waits for others to join: party 0, party 1, party 2, party 3, party 4",
-                "waits for the reshare of party 0, party 1, party 2, party 3, party 4",
-                "waits for the published share of curator, party 0, party 1, party 2, party 3",
-                DONE,
-            ],
-            [],
-            ["has joined", f"waits for the {RESULT}", DONE],
-        ),
-    ],
-    ids=["average", "psgd", "pathak"],
-)
-def test_status_of_roles_in_every_protocol(what: str, curator: list[str], holder: list[str], party: list[str]) -> None:
-    assert walked(DealtCast(what)) == {"curator": curator, "holder 1": holder, "party 4": party}
 
 
 def test_status_of_a_role_without_missing_messages() -> None:

@@ -53,7 +53,7 @@ from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.record import RecordSpec
-from psephos.specs.registry import SPECS, check_study, participants_of, spec_of, unit_of
+from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import StudyTerms, encode_coordinates
@@ -61,7 +61,7 @@ from psephos.specs.tally import TallySpec
 from psephos.study import verify
 from psephos.study.consent import describe_study
 from psephos.study.roles import holder_role, party_role
-from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, DealtCast, fields_of
+from tests.psephos.study.cast import ALL, AUXILIARY, FEATURES, Cast, DealtCast, fields_of
 
 
 def play(cast: Cast, agents: Callable[[str], Agent]) -> None:
@@ -299,12 +299,6 @@ def test_a_study_says_who_adds_the_noise() -> None:
         spec_of(StudyTerms(replace(study, parameters={**study.parameters, "noise_from": "curator"}), AUXILIARY))
 
 
-def test_who_signs_a_rehearsed_study_reads_who_checks_its_plan() -> None:
-    """Its author chose it, and an agent writes the model without rehearsing again."""
-    for what, is_warned in (("rehearsed", True), ("statistic, own data", False)):
-        assert ("agents do not" in " ".join(describe_study(Cast(what).made.study).split())) is is_warned
-
-
 # -- under a key that was dealt: every term that follows from a study, and every release, beside what was meant
 
 
@@ -399,27 +393,6 @@ def test_cheapest_key_degrees() -> None:
     assert many.entries == (600, 0, 1)
     assert many.best_degree(256, 5) == best_degree(256, length=600, addends=5, minimum=0, maximum=1) > 1
     assert {Cast(what).spec.best_degree(256, 5) for what in ("psgd", "pathak")} == {1}
-
-
-def test_unit_of_privacy_and_source_of_noise() -> None:
-    assert {name: (kind.unit, kind.joint, kind.methods) for name, kind in SPECS.items()} == {
-        "tally": ("party", False, ("statistic", "soft", "vote")),
-        "statistic": ("party", True, ("statistic", "vote-directions", "own-data", "whitened")),
-        "average": ("party", False, ("avg", "own-data", "whitened")),
-        "rehearsed": ("party", True, ("rehearsed",)),
-        "record": ("record", True, ("newton",)),
-        "regression": ("record", True, ("newton",)),
-        "evaluation": ("record", True, ("platt", "unchanged")),
-        "psgd": ("record", True, ("psgd",)),
-        "pathak": ("record", True, ("pathak",)),
-    }
-    assert {what: unit_of(Cast(what).made.study) for what in EVERY} == {name: kind.unit for name, kind in SPECS.items()}
-    psgd = Cast("psgd").made.study
-    dropped = replace(psgd, parameters=psgd.parameters | {"unit": "party"})
-    with pytest.raises(StudyError):  # of 0.2.0, where a party could be the unit
-        check_study(dropped)
-    pathak = Cast("pathak").made.study
-    assert unit_of(replace(pathak, parameters={**pathak.parameters, "unit": "party"})) == "record"
 
 
 OPENED = {

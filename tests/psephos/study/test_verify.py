@@ -44,7 +44,6 @@ from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study import verify as verify_module
 from psephos.study.card import card
 from psephos.study.consent import describe_study
-from psephos.study.identity import fingerprint
 from psephos.study.monitor import Follower
 from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -1087,25 +1086,6 @@ def test_noise_of_the_holders_is_in_the_product_that_is_checked(noisy: Played) -
     text = card(noisy.study, read_release(noisy.study, noisy.samples, noisy.agents["party 0"].result.content))
     assert "added by the key holders" in text
     assert "the parties" not in text.split("| noise |")[1].split("\n")[0]
-
-
-def test_text_of_checks(public: Played) -> None:
-    checks = [
-        StudyCheck("one", "holds", "fine"),
-        StudyCheck("two", "not checked", "why"),
-        StudyCheck("three", "fails", "a lie"),
-    ]
-    study = public.study
-    title = f"A trial, study {fingerprint(study.digest)}, a TRIAL"
-    lines = [title, "holds one: fine", "not checked two: why", ""]
-    assert as_text(study, checks[:2]).splitlines()[1:] == lines[:-1]
-    assert as_text(study, checks).splitlines()[1:3] == [title, "FAILS three: a lie"]
-    assert as_text(study, checks[:2]).splitlines()[0] != as_text(study, checks).splitlines()[0]
-    assert re.findall(r"\d+", as_text(study, checks).splitlines()[0]) == ["1", "2"]  # what was not checked is no check
-    real = replace(study, trial=False, key_bits=2048)
-    assert "TRIAL" not in as_text(real, [])
-    long = [StudyCheck("a check of many words " * 9, "holds", "found " * 30)]
-    assert max(map(len, as_text(study, long, width=70).splitlines())) <= 70
 
 
 def test_words_of_checks_are_never_broken(public: Played) -> None:
