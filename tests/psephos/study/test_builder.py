@@ -14,6 +14,7 @@ from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.losses import Logistic
 from psephos.curator.methods import erm_method
 from psephos.curator.record import ROWS_PER_PARTY
+from psephos.curator.statistic import plan_statistic
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
