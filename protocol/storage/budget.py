@@ -35,7 +35,7 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.storage.database import Database
 from psephos.protocol.storage.store import STORE_APPLICATION, record_digest
 
-__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "Ledger", "PrivacyLimit"]
+__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "Ledger", "PrivacyLimit", "SuccessorRecord"]
 
 DELTA = 1e-5
 """Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
@@ -50,6 +50,8 @@ _STATEMENTS = (
     "CREATE TABLE about (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, last BLOB NOT NULL)",
 )
 _KEY_BYTES = 32
+_IMPORTED = b"imported".hex()
+"""How the claim of an imported release begins, which names the file and the claim that it had there."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +202,14 @@ class _ReleaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     digest: str
 
 
-class _SuccessorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="successor"):
+class SuccessorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="successor"):
+    """The file that is charged instead: its absolute path, and its `BudgetFile.mark`."""
+
     path: str
+    mark: str
 
 
-_Record = ChargeRecord | _LimitRecord | _RowsRecord | _ReleaseRecord | _SuccessorRecord
+_Record = ChargeRecord | _LimitRecord | _RowsRecord | _ReleaseRecord | SuccessorRecord
 _Kind = TypeVar("_Kind", bound=_Record)
 
 Ledger = Callable[[Mapping[str, Mapping[bytes, bytes]]], tuple[PrivacyLimit | None, Sequence[Charge]]]
@@ -252,7 +257,7 @@ class BudgetFile(Database):
             return
         if header.application == STORE_APPLICATION and ledger is not None:
             self._convert(ledger)
-            return
+            header = self._header()
         if header.application != _APPLICATION:
             raise BudgetFileError(f"{self._path} is a database of another program; name another file")
         if header.format not in (_FORMAT, _WITHOUT_SUMS):
@@ -280,10 +285,13 @@ class BudgetFile(Database):
         An earlier version that has the file open cannot charge it afterwards, because its table is gone.
         """
         values: dict[str, dict[bytes, bytes]] = {}
-        for space, name, content, digest in self._run("SELECT * FROM records"):
-            if digest != record_digest(space, name, content):
-                raise self._damaged()
-            values.setdefault(space, {})[name] = content
+        try:
+            for space, name, content, digest in self._run("SELECT * FROM records"):
+                if digest != record_digest(space, name, content):
+                    raise self._damaged()
+                values.setdefault(space, {})[name] = content
+        except (AttributeError, TypeError, ValueError):  # other columns, or values of other types
+            raise self._damaged() from None
         limit, charges = ledger(values)
         self._run("DROP TABLE records")
         self._run("DROP TABLE IF EXISTS secret")
@@ -321,7 +329,7 @@ class BudgetFile(Database):
             before = _limit_of(records)
             if before == limit:
                 return
-            if before is not None or _of_kind(ChargeRecord, records):
+            if before is not None or _charges(records):
                 has = "no limit" if before is None else f"the limit {before}"
                 raise InvalidParameter(
                     f"{self._path} has {has} already: leave --budget-limit out, or change the limit by "
@@ -403,13 +411,13 @@ class BudgetFile(Database):
     def charges(self) -> list[ChargeRecord]:
         """Return all charged releases, in order."""
         with self._transaction():
-            return _of_kind(ChargeRecord, self._records())
+            return _charges(self._records())
 
     def totals(self, first: PrivacyUnit | None = None) -> list[BudgetTotal]:
         """Return the total of each unit that a release protects, and of `first`, which comes first."""
         with self._transaction():
             records = self._records()
-        charges, limit = _of_kind(ChargeRecord, records), _limit_of(records)
+        charges, limit = _charges(records), _limit_of(records)
         units = dict.fromkeys([*([] if first is None else [first]), *(charge.unit for charge in charges)])
         return [_total(unit, charges, limit) for unit in units]
 
@@ -417,14 +425,14 @@ class BudgetFile(Database):
         """Return (epsilon, delta) of all private releases of any unit, and of `besides`, charged or not."""
         with self._transaction():
             records = self._records()
-        events = {record.claim: record.event for record in _of_kind(ChargeRecord, records)}
+        events = {record.claim: record.event for record in _charges(records)}
         events |= {charge.claim.hex(): charge.event for charge in besides}
         return _together([event for event in events.values() if event is not None], _limit_of(records))
 
     def _due(self, rows: bytes | None, charges: Sequence[Charge], again: bool) -> list[Charge]:
         """Return the charges whose claims are new, if they are about these rows and do not pass the limit."""
         records = self._records()
-        charged = _of_kind(ChargeRecord, records)
+        charged = _charges(records)
         claims = {charge.claim for charge in charged}
         due = [charge for charge in charges if charge.claim.hex() not in claims]
         if not due:
@@ -472,16 +480,21 @@ class BudgetFile(Database):
     # -- what other files have
 
     @property
-    def successor(self) -> Path | None:
+    def mark(self) -> str:
+        """What tells this file, and copies of it, from all others; it does not change."""
+        return self._hmac(b"file", b"")
+
+    @property
+    def successor(self) -> SuccessorRecord | None:
         """The file that is charged in the place of this one; None for this one."""
         with self._transaction():
-            successors = _of_kind(_SuccessorRecord, self._records())
-        return Path(successors[-1].path) if successors else None
+            successors = _of_kind(SuccessorRecord, self._records())
+        return successors[-1] if successors else None
 
-    def charge_instead(self, path: Path) -> None:
+    def charge_instead(self, path: Path, mark: str) -> None:
         """Record that another file is charged from now on. Only this is recorded in the file afterwards."""
         with self._transaction():
-            self._append(_SuccessorRecord(str(path)))
+            self._append(SuccessorRecord(str(path), mark))
 
     def include(self, other: BudgetFile, keeps: Callable[[str], bool]) -> None:
         """Import all charges of another file, and its limit where this one has none. What this one has is not imported.
@@ -493,10 +506,12 @@ class BudgetFile(Database):
 
         Raises:
             InvalidParameter: this file has a limit that allows more than that of the other one.
+            BudgetFileError: this file has a successor.
         """
         with other._transaction():
             records = other._records()
         with self._transaction():
+            self._check_charged()
             mine, limit = _limit_of(self._records()), _limit_of(records)
             if mine is None and limit is not None:
                 self.set_limit(limit)
@@ -507,13 +522,25 @@ class BudgetFile(Database):
                     option="--budget",
                     limit=limit.epsilon,
                 )
-            known = {charge.claim for charge in _of_kind(ChargeRecord, self._records())}
-            for charge in _of_kind(ChargeRecord, records):
-                claim = charge.claim
-                if not keeps(claim):
-                    claim = hashlib.sha256(b"imported" + bytes.fromhex(claim)).hexdigest()
-                if claim not in known:
+            known = {charge.claim: charge for charge in _charges(self._records())}
+            known |= {self._imported(claim): charge for claim, charge in known.items()}  # it comes back
+            for charge in _charges(records):
+                keep = charge.claim.startswith(_IMPORTED) or keeps(charge.claim)
+                claim = charge.claim if keep else other._imported(charge.claim)
+                # The previous format did not record the parts.
+                if claim not in known or (charge.parts and not known[claim].parts):
                     self._append(msgspec.structs.replace(charge, claim=claim))
+
+    def _imported(self, claim: str) -> str:
+        """Return the claim that a charge of this file has in others."""
+        return _IMPORTED + self._hmac(b"imported", bytes.fromhex(claim))
+
+    def _check_charged(self) -> None:
+        """Raise BudgetFileError if another file is charged in the place of this one."""
+        if (successor := self.successor) is not None:
+            raise BudgetFileError(
+                f"{self._path} is not charged any more; name {successor.path}, which has all its charges"
+            )
 
     # -- the log
 
@@ -542,8 +569,8 @@ class BudgetFile(Database):
         return records
 
     def _append(self, record: _Record) -> None:
-        if not isinstance(record, _SuccessorRecord) and (successor := self.successor) is not None:
-            raise BudgetFileError(f"{self._path} is not charged any more; name {successor}, which has all its charges")
+        if not isinstance(record, SuccessorRecord):
+            self._check_charged()
         ((key, last),) = self._run("SELECT key, last FROM about")
         content = msgspec.json.encode(record)
         tag = _tag(key, last, content)
@@ -611,6 +638,11 @@ def _tag(key: bytes, before: bytes, content: bytes) -> bytes:
 
 def _of_kind(kind: type[_Kind], records: Sequence[_Record]) -> list[_Kind]:
     return [record for record in records if isinstance(record, kind)]
+
+
+def _charges(records: Sequence[_Record]) -> list[ChargeRecord]:
+    """Return the last record of each claim: what an import knows better replaces what was there."""
+    return list({record.claim: record for record in _of_kind(ChargeRecord, records)}.values())
 
 
 def _limit_of(records: Sequence[_Record]) -> PrivacyLimit | None:

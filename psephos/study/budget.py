@@ -15,7 +15,7 @@ from psephos.protocol.storage.budget import Charge, PrivacyLimit
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import SPECS, multiplier_of, protected_by
 
-__all__ = ["LEDGER_DELTA", "charges_of", "read_ledger"]
+__all__ = ["LEDGER_DELTA", "charges_of", "is_claim_of_study", "read_ledger"]
 
 LEDGER_DELTA = 1e-5
 """The delta at which a limit of an identity holds."""
@@ -42,6 +42,11 @@ def charges_of(study: Study, key: VerificationKey, rows: Sequence[bytes] = ()) -
         reason, excluded = _OPENED[study.protocol], frozenset([unknown] if counted else [])
         charges.append(Charge(claim + b"opened", name, unit, None, reason, parts or frozenset([unknown]), excluded))
     return charges
+
+
+def is_claim_of_study(claim: str) -> bool:
+    """Return whether a claim (in hexadecimal) is of `charges_of`, and not of a run, which has 16 bytes."""
+    return len(claim) >= 2 * 64
 
 
 def read_ledger(
@@ -74,7 +79,7 @@ def read_ledger(
             name = next((one.name for one in charges if one.claim[:32] == study), "an earlier study")
             charges.append(Charge(study + key.raw + b"opened", name, PrivacyUnit(), None, reason, parts))
         return None if limit is None else PrivacyLimit(float(json.loads(limit)), LEDGER_DELTA, exact_sums=True), charges
-    except (KeyError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         raise BudgetFileError("the budget of this identity is damaged, or of a version before 0.2") from None
 
 

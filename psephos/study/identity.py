@@ -21,7 +21,7 @@ import tomli_w
 from mnemonic import Mnemonic
 
 from psephos.budget import open_budget, table_digest
-from psephos.protocol.errors import InvalidParameter, PsephosError, StudyError
+from psephos.protocol.errors import BudgetFileError, InvalidParameter, PsephosError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.names import plain
 from psephos.protocol.privacy.mechanisms import check_epsilon
@@ -29,7 +29,7 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit
 from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_key
 from psephos.protocol.study.study import Study, is_plain_text
-from psephos.study.budget import LEDGER_DELTA, charges_of, read_ledger
+from psephos.study.budget import LEDGER_DELTA, charges_of, is_claim_of_study, read_ledger
 
 __all__ = ["Identity", "IdentityCard", "fingerprint", "fingerprint_words"]
 
@@ -182,21 +182,35 @@ class Identity:
             yield file
 
     @contextmanager
-    def _files(self) -> Iterator[tuple[BudgetFile, BudgetFile]]:
-        """Open the identity's own budget file, and the one that is charged, which may be the same."""
+    def _files(self, moved: Path | None = None) -> Iterator[tuple[BudgetFile, BudgetFile]]:
+        """Open the identity's own budget file, and the one that is charged, which may be the same.
+
+        Args:
+            moved: where the one that is charged may be now, if it is not where it was.
+        """
         ledger = partial(read_ledger, self.card.key)
         with BudgetFile(self.directory / "budget.sqlite", ledger=ledger) as own, own.transaction():
             if (successor := own.successor) is None:
                 yield own, own
             else:
-                with BudgetFile(successor, create=False) as file:
+                path = Path(successor.path)
+                if moved is not None and moved.exists() and not path.exists():
+                    path = moved
+                with BudgetFile(path, create=False) as file:
+                    if file.mark != successor.mark:
+                        raise BudgetFileError(
+                            f"{path} is not the budget file that has what {self.card.name} was charged: restore it as "
+                            f"{successor.path}, or name its new place with `psephos join --budget FILE`"
+                        )
+                    if path is moved:
+                        own.charge_instead(path, file.mark)
                     yield own, file
 
     def use_budget(self, path: Path, limit: str | None = None) -> None:
         """Charge this identity's studies in another budget file from now on, which imports what was charged before.
 
         Args:
-            path: the file of its rows; created if necessary.
+            path: the file of its rows; created if necessary. It may be the one that is charged, which was moved.
             limit: of a new file, as `--budget-limit` has it.
 
         Raises:
@@ -205,7 +219,9 @@ class Identity:
             BudgetFileError: a file cannot be used.
         """
         path = path.absolute()
-        with self._files() as (own, before):
+        if any("\ud800" <= character <= "\udfff" for character in str(path)):  # bytes that are not UTF-8
+            raise InvalidParameter("the name of the budget file is not UTF-8: name another one", option="--budget")
+        with self._files(path) as (own, before):
             if path.exists() and path.samefile(own.path):
                 raise InvalidParameter(f"{path} is the identity's own file: leave --budget out", option="--budget")
             if path.exists() and path.samefile(before.path):
@@ -213,8 +229,8 @@ class Identity:
                     before.make_limit(PrivacyLimit.parse(limit))
                 return
             with open_budget(str(path), limit) as file:  # committed first: a crash in between charges both
-                file.include(before, lambda claim: claim[64:128] == self.card.key.raw.hex())
-            own.charge_instead(path)
+                file.include(before, is_claim_of_study)
+                own.charge_instead(path, file.mark)
 
     def limit(self) -> PrivacyLimit | None:
         """Return the limit of all that is charged with its studies; None if there is no limit."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sqlite3
 import stat
 import tomllib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -30,7 +32,7 @@ from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_de
 from psephos.protocol.privacy.composition import composed_epsilon
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, gaussian_sigma
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit
+from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit, SuccessorRecord
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import multiplier_of, spec_of
@@ -375,7 +377,8 @@ def test_a_file_that_is_not_charged_any_more_says_which_one_is(tmp_path: Path) -
     with BudgetFile(made.directory / "budget.sqlite") as file:
         with pytest.raises(BudgetFileError):
             file.charge(None, charges_of(PATHAK, made.card.key))
-        assert file.successor == tmp_path / "rows.budget"
+        with BudgetFile(tmp_path / "rows.budget") as rows:
+            assert file.successor == SuccessorRecord(str(tmp_path / "rows.budget"), rows.mark)
     assert made.limit() == PrivacyLimit(3.0, 1e-5, exact_sums=True), "imported with the charges"
     with BudgetFile(tmp_path / "lax.budget") as file:
         file.make_limit(PrivacyLimit(4.0, 1e-5))
@@ -383,6 +386,95 @@ def test_a_file_that_is_not_charged_any_more_says_which_one_is(tmp_path: Path) -
         made.use_budget(tmp_path / "lax.budget")
     with pytest.raises(InvalidParameter):
         made.use_budget(made.directory / "budget.sqlite")
+
+
+def test_exact_sums_are_known_where_a_file_of_the_previous_format_was_charged_too(tmp_path: Path) -> None:
+    """Version 0.2 charged both, and recorded in the identity's alone what was in the sum."""
+    made = Identity.create("The north", tmp_path / "north")
+    with old_ledger(made) as store:
+        store.put("budget", b"epsilon", b"10.0")
+        charge_as_before(store, TALLY, ROWS)
+    with BudgetFile(tmp_path / "rows.budget") as file:
+        both = [replace(charge, parts=frozenset()) for charge in charges_of(TALLY, made.card.key)]
+        file.charge(None, both)
+    made.use_budget(tmp_path / "rows.budget")
+    with pytest.raises(AlreadyCastError):
+        made.check(replace(TALLY, title="Again"), ROWS)
+    made.check(PATHAK)
+    with made.budget() as file:
+        assert len(file.charges()) == 2
+
+
+def test_whoever_returns_to_a_file_is_not_charged_again(tmp_path: Path) -> None:
+    """For studies of whichever identity, and for runs: one that continued with the other file is charged in both."""
+    made, other = (Identity.create(name, tmp_path / name) for name in ("north", "south"))
+    for one in (made, other):
+        one.use_budget(tmp_path / "a")
+        one.charge(PATHAK)
+    (run, *_) = charges_of(replace(PATHAK, title="A run"), made.card.key)
+    run = replace(run, claim=bytes(16))
+    with made.budget() as file:
+        file.charge(None, [run])
+    for name in "baba":
+        made.use_budget(tmp_path / name)
+        with made.budget() as file:
+            assert len(file.charges()) == 3
+    made.use_budget(tmp_path / "b")
+    other.use_budget(tmp_path / "b")
+    with made.budget() as file:
+        assert len(file.charges()) == 3
+        file.charge(None, [run])
+    made.use_budget(tmp_path / "a")
+    with made.budget() as file:
+        assert len(file.charges()) == 4
+
+
+def test_no_other_file_takes_the_place_of_the_one_that_is_charged(tmp_path: Path) -> None:
+    made, path, moved = Identity.create("The north", tmp_path / "north", 2.0), tmp_path / "a", tmp_path / "moved"
+    made.use_budget(path)
+    made.charge(TALLY, ROWS)
+    path.rename(moved)
+    for new in (False, True):
+        if new:
+            BudgetFile(path).close()
+        for refused in (made.spent, lambda: made.charge(PATHAK), lambda: made.use_budget(tmp_path / "b")):
+            with pytest.raises(BudgetFileError):
+                refused()
+    path.unlink()
+    made.use_budget(moved)
+    assert made.exact_sums(PATHAK) == [TALLY.digest]
+
+
+def test_files_that_cannot_be_charged_later_are_refused_before_anything_changes(tmp_path: Path) -> None:
+    made, other = (Identity.create(name, tmp_path / name) for name in ("north", "south"))
+    other.use_budget(tmp_path / "rows.budget")
+    for path, error in ((other.directory / "budget.sqlite", BudgetFileError), (tmp_path / "\udcff", InvalidParameter)):
+        with pytest.raises(error):
+            made.use_budget(path)
+    made.charge(PATHAK)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO records VALUES (NULL, NULL, '', '')",
+        "INSERT INTO records VALUES ('a', 3, 4, 5)",
+        "ALTER TABLE records ADD COLUMN more",
+        "CREATE VIEW more AS SELECT 1",
+        "CREATE TABLE about (x)",
+    ],
+)
+def test_a_damaged_budget_of_an_earlier_version_is_refused_and_left_alone(statement: str, tmp_path: Path) -> None:
+    made = Identity.create("The north", tmp_path / "north")
+    old_ledger(made).close()
+    path = made.directory / "budget.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(BudgetFileError):
+        made.spent()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("study", [TALLY, AVERAGE])
