@@ -146,11 +146,7 @@ class Alpha:
 
 @dataclass(frozen=True)
 class Curve:
-    """The curve of one method; `x`, `mean` and `std` (None if not measured) have the same length.
-
-    Raises:
-        ValueError: the lengths differ or are 0.
-    """
+    """The curve of one method; `x`, `mean` and `std` (None if not measured) have the same length."""
 
     algorithm: str
     x: list[float]

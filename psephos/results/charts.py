@@ -218,14 +218,7 @@ def _curves(panel: Panel) -> Figure:
 
 
 def _beside(x: Sequence[float], values: Sequence[float], place: float, *, log: bool) -> list[float]:
-    """Return `x` shifted a little to one side, so that curves that agree do not hide each other.
-
-    Args:
-        x: x coordinates of a curve.
-        values: all different x coordinates of the panel, ascending.
-        place: direction and size of the shift, from -1/2 to 1/2.
-        log: whether the x axis is logarithmic.
-    """
+    """Return `x` shifted a little to one side, so that curves that agree do not hide each other."""
     if len(values) < 2 or (log and values[0] <= 0):
         return list(x)
     if log:

@@ -44,14 +44,7 @@ class Environment(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A result, and the other contents of its report: None for what was not recorded.
-
-    Attributes:
-        result: the result.
-        transcript: every message, redacted.
-        environment: the machine and the versions.
-        command: the command line.
-    """
+    """A result, and the other contents of its report: None for what was not recorded."""
 
     result: Result
     transcript: list[Message] | None = None
@@ -69,9 +62,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """Create the document of a run on this machine, from its result and `Transcript.redacted()`.
 
         It is converted to JSON and read back, so that it is checked as `from_json` checks it.
-
-        Raises:
-            ReportError: as `from_json`.
         """
         return cls.from_json(
             json.loads(

@@ -97,10 +97,7 @@ def _add_notes(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -
 
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
-    """Return seconds, messages and bytes of each phase.
-
-    Traffic is that of the transcript; without a transcript, that of the result's phases whose traffic was counted.
-    """
+    """Return seconds, messages and bytes of each phase."""
     known = document.result.phases
     if not document.transcript:
         return {

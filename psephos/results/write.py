@@ -41,9 +41,6 @@ def write_report(
         directory: directory to write to, created if it is missing. Files of an earlier report there are replaced.
         command: the words of the command line, for whoever repeats the run.
 
-    Returns:
-        The path of report.html.
-
     Raises:
         ReportError: a message is not redacted or lacks a field, the directory cannot be written, or jinja2 or
             matplotlib is not installed.
@@ -56,9 +53,6 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     """Write a report from the `report.json` of an earlier one, or from the output of a command with `--json`.
 
     The output of `--json` has no transcript, machine or versions; the report then says that they were not recorded.
-
-    Returns:
-        The path of report.html.
 
     Raises:
         ReportVersionError: the file has another format.
@@ -80,11 +74,7 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
 
 
 def write_figures(result: Result, directory: str | os.PathLike[str], stem: str) -> list[str]:
-    """Write each panel of a result as `STEM-N.svg` and `STEM-N.png`, and return the paths.
-
-    Raises:
-        ReportError: as `write_report`.
-    """
+    """Write each panel of a result as `STEM-N.svg` and `STEM-N.png`, and return the paths."""
     charts, _ = _drawing_modules()
     figures = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
     files = _files("", figures, result.notice)
@@ -106,10 +96,7 @@ def _write(document: Document, directory: Path) -> Path:
 
 
 def _drawing_modules() -> tuple[Any, Any]:
-    """Import and return `charts` and `page`; raises ReportError if a package that they need is not installed.
-
-    jinja2 and matplotlib are needed for reports only; the extra `report` has both.
-    """
+    """Import and return `charts` and `page`; raises ReportError if a package that they need is not installed."""
     try:
         from psephos.results import charts, page
     except ImportError as error:
@@ -141,16 +128,7 @@ def _files(folder: str, figures: Mapping[str, Any], notice: str) -> dict[str, by
 
 
 def _save(directory: Path, files: Mapping[str, bytes], *, secret: bool) -> list[Path]:
-    """Write each file whole or not at all, and return the paths.
-
-    Args:
-        directory: directory of the paths.
-        files: contents by path.
-        secret: whether files are readable by their owner only, from their first byte on.
-
-    Raises:
-        ReportError: a file cannot be written.
-    """
+    """Write each file whole or not at all, and return the paths."""
     paths = []
     try:
         for name, data in files.items():

@@ -66,9 +66,6 @@ class IdentityCard:
     Attributes:
         name: one line of at most 100 characters.
         key: the verification key.
-
-    Raises:
-        StudyError: the name is not such a line.
     """
 
     name: str
@@ -90,11 +87,7 @@ class IdentityCard:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> IdentityCard:
-        """Read a card from a file.
-
-        Raises:
-            StudyError: the file is missing, not a card of this version, or damaged.
-        """
+        """Read a card from a file."""
         try:
             fields = parse_toml(read_text(path, MOST_BYTES))
         except OSError as error:
@@ -123,17 +116,7 @@ class Identity:
 
     @classmethod
     def create(cls, name: str, directory: Path, budget: float | None = None) -> Identity:
-        """Create an identity with a new key in a new or empty directory.
-
-        Args:
-            name: for the card.
-            directory: for the identity.
-            budget: as in `set_limit`; None for no limit.
-
-        Raises:
-            StudyError: the directory is not empty or cannot be written, or the name is not one line.
-            InvalidParameter: the budget is out of range.
-        """
+        """Create an identity with a new key in a new or empty directory."""
         key = SigningKey.generate()
         identity = cls(directory, IdentityCard(plain(name), key.verification_key), key)
         if budget is not None:
@@ -153,12 +136,7 @@ class Identity:
 
     @classmethod
     def read(cls, directory: Path) -> Identity:
-        """Read an identity from its directory.
-
-        Raises:
-            StudyError: the directory does not contain an identity.
-            KeyFilePermissionsError: others can read the signing key.
-        """
+        """Read an identity from its directory."""
         if not (directory / "identity.key").is_file():
             command = f"psephos study identity NAME --output {shlex.quote(str(directory))}"
             raise StudyError(f"{directory} is not an identity: `{command}` creates one")
@@ -174,9 +152,6 @@ class Identity:
         """Open the budget file in which this identity's studies are charged; nobody changes meanwhile which one it is.
 
         A budget of an earlier version becomes a budget file, which that version refuses from then on.
-
-        Raises:
-            BudgetFileError: the file cannot be used.
         """
         with self._files() as (_, file):
             yield file
@@ -268,9 +243,6 @@ class Identity:
             rows: what a tally votes on (`PublicSamples.row_digests`).
             data: the file of its own rows, which a budget file of rows knows; "" for a classifier of its own.
             again: whether the identity accepts that its contribution may follow from two exact sums.
-
-        Raises:
-            BudgetExceededError, AlreadyCastError, BudgetFileError: as `BudgetFile.charge`.
         """
         self._charge(BudgetFile.charge, study, rows, data, again)
 

@@ -388,11 +388,7 @@ class Follower:
         return f"Voting: {ballots} of {parties} parties have voted; {next_step}."
 
     def _key_progress(self, published: int) -> str:
-        """Describe how far the holders are with the key, and which of them the others wait for.
-
-        Args:
-            published: the number of holders that have published the public key.
-        """
+        """Describe how far the holders are with the key, and which of them the others wait for."""
         terms = self.study.ceremony()
         batches = min(kinds[Kind.RESIDUE_PRODUCTS] for kinds in self._ceremony.values())
         candidates = max(0, batches - 1) * terms.batch
@@ -468,12 +464,7 @@ class Follower:
 
 
 def verifier(study: Study, samples: PublicSamples) -> Callable[[Board], list[dict[str, Any]]]:
-    """Return a function that makes the checks of a study on its board.
-
-    Args:
-        study: the study.
-        samples: its public samples.
-    """
+    """Return a function that makes the checks of a study on its board."""
     from psephos.study.verify import verify
 
     return lambda board: [asdict(check) for check in verify(study, samples, board)]

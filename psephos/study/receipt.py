@@ -204,12 +204,7 @@ NOTICE = (
 
 
 def receipt_of(study: Study, evidence: BoardEvidence) -> Receipt:
-    """Return the receipt of a study.
-
-    Args:
-        study: the signed study.
-        evidence: what `psephos.study.verify.examine` found on the board, without the curator's store.
-    """
+    """Return the receipt of a study."""
     rows = facts(trust_of(study))
     return Receipt(
         title=study.title,
@@ -342,9 +337,6 @@ _JSON_BEGINS = b'{\n "format": 1,\n "kind": "receipt",\n'
 def receipt_paths(path: Path) -> tuple[Path, Path]:
     """Return the paths of a receipt's page and of its JSON file.
 
-    Args:
-        path: the path of one of them, with or without the suffix .html or .json; the other is beside it.
-
     Raises:
         ReportError: the path is a directory, no file can be written beside it, or one of the files exists and is not a
             receipt.
@@ -377,19 +369,7 @@ def _begins_with(file: Path, beginning: bytes) -> bool:
 
 
 def write_receipt(receipt: Receipt, path: Path) -> tuple[Path, Path]:
-    """Write a receipt as an HTML page and as JSON; an earlier receipt is replaced.
-
-    Args:
-        receipt: the receipt.
-        path: as in `receipt_paths`.
-
-    Returns:
-        The paths of the page and of the JSON file.
-
-    Raises:
-        ReportError: as `receipt_paths`.
-        OSError: a file cannot be written.
-    """
+    """Write a receipt as an HTML page and as JSON; an earlier receipt is replaced."""
     page, document = receipt_paths(path)
     write_atomically(page, render(receipt).encode())
     write_atomically(document, (json.dumps(receipt.as_json(), indent=1) + "\n").encode())

@@ -55,18 +55,7 @@ _COST_ERROR = 1e-9
 
 
 def make_release(study: Study, samples: PublicSamples, result: Any, randomness: Randomness = SYSTEM) -> bytes:
-    """Make the release of a study, as the bytes of a model file.
-
-    Args:
-        study: the study.
-        samples: its public samples.
-        result: of the curator's role, as `Spec.release` takes it.
-        randomness: source of the curator's noise; not used where the parties have added the noise.
-
-    Raises:
-        StudyError: the release would cost a larger delta than the study states.
-        PsephosError: as the study's method.
-    """
+    """Make the release of a study, as the bytes of a model file."""
     spec = spec_of(StudyTerms(study, samples))
     w, cost = spec.release(result, randomness)
     if (cost.delta or 0.0) > stated_delta(study.delta):
@@ -121,11 +110,7 @@ def _canonical(content: bytes, study: Study) -> bytes:
 
 
 def _grid_step(w: Array) -> float:
-    """Return the power of 2 of which a released classifier's entries are multiples; 1 if all entries are 0.
-
-    Args:
-        w: classifier of scaled rows, float64 (k, d').
-    """
+    """Return the power of 2 of which a released classifier's entries are multiples; 1 if all entries are 0."""
     largest = float(np.abs(w).max())
     return math.ldexp(1.0, math.frexp(largest)[1] - _PRECISION) if largest > 0 else 1.0
 
@@ -214,14 +199,7 @@ def _equal(stated: Any, expected: Any) -> bool:
 
 
 def follows_from_sum(study: Study, samples: PublicSamples, model: Model | RegressionModel, result: Any) -> bool:
-    """Return whether a model's coefficients are those that follow from the opened sum.
-
-    Args:
-        study: a study whose parties add the noise.
-        samples: its public samples.
-        model: as `read_release` returned it.
-        result: the opened sum, as `Spec.release` takes it.
-    """
+    """Return whether a model's coefficients are those that follow from the opened sum."""
     spec = spec_of(StudyTerms(study, samples))
     if model.parties != spec.ballots(result):
         return False

@@ -101,15 +101,7 @@ def status(agent: Agent) -> str:
 
 @dataclass
 class RunningRole:
-    """One role with its store and board, and what was last reported of it.
-
-    Attributes:
-        status: as `status` described it.
-        rejected: how many entries that it rejected were reported.
-        changed_at: when its status changed, in seconds since 1970.
-        done: whether it has the result.
-        awaits: messages that it cannot go on without.
-    """
+    """One role with its store and board, and what was last reported of it."""
 
     agent: Agent
     store: Store

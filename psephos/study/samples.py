@@ -79,10 +79,6 @@ class PublicSamples:
             ignore: columns to leave out.
             text: columns that are text although they contain numbers.
             numeric_label: whether the label is a number; features are then clipped to public ranges.
-
-        Raises:
-            DataError: the file has no such columns, cannot be encoded, or has a numeric label that is no number.
-            DataSetMissingError: there is no such file.
         """
         table = read_table(path)
         if unknown := [name for name in (*ignore, *text) if name not in table.columns]:
@@ -143,9 +139,6 @@ class PublicSamples:
     def labels(self, classes: Sequence[str]) -> NDArray[Any]:
         """Return the labels of the public rows.
 
-        Args:
-            classes: the classes, in the order of their numbers; none for a number.
-
         Returns:
             Class numbers, int64 (N,): -1 where the file names none of the classes. Of a number float64 (N,): NaN where
             there is none.
@@ -159,17 +152,9 @@ class PublicSamples:
     def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Read a party's own rows.
 
-        Args:
-            study: names the label and the classes.
-            path: a CSV or Parquet file.
-
         Returns:
             The scaled rows, float64 (n, d), and their class numbers, int64 (n,), from 0 to K - 1; of a numeric label
             the numbers, float64 (n,).
-
-        Raises:
-            DataError: the file lacks columns of the study, contains other classes, or a row without a finite number.
-            DataSetMissingError: there is no such file.
         """
         table = read_table(path)
         if study.label not in table.columns:
@@ -188,12 +173,7 @@ class PublicSamples:
 
     @staticmethod
     def persons(column: str, path: Path) -> NDArray[np.int64]:
-        """Return whose each of a party's own rows is, int64 (n,), numbers of the values of a column.
-
-        Raises:
-            DataError: the file lacks the column, or a row has no value in it.
-            DataSetMissingError: there is no such file.
-        """
+        """Return whose each of a party's own rows is, int64 (n,), numbers of the values of a column."""
         table = read_table(path)
         if column not in table.columns:
             raise DataError(f"{path} has no column {column!r}, which names the person of a row")

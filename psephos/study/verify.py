@@ -148,12 +148,6 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
 def examine(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> BoardEvidence:
     """Make every check of a study that can be made, and return them with what they found.
 
-    Args:
-        study: the signed study.
-        samples: the public samples, as its members have them.
-        board: the whole log.
-        curator: the curator's store, to check also what was sealed to it.
-
     Raises:
         BoardError: the board cannot be read.
         StudyError: the samples or the store are those of another study.
@@ -300,10 +294,7 @@ def _and_refused(refused: Iterable[Refusal], *kinds: Kind) -> str:
 
 
 def _ready(study: Study, evidence: BoardEvidence) -> None:
-    """Check whether the protocol has begun: all have joined who must, and there is a key where one is needed.
-
-    Entries before that are not part of the protocol for anybody; they are removed from `evidence`.
-    """
+    """Check whether the protocol has begun: all have joined who must, and there is a key where one is needed."""
     what = "the key: published alike by all holders"
     reader = StagedRole("verifier", *initial_stages("verifier", study))
     state = reader.start().state
@@ -578,13 +569,7 @@ _UNSEEN = (
 
 
 def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
-    """Return the checks as text for a terminal: the outcome, what fails, misconduct, what holds, what is not checked.
-
-    Args:
-        study: the study.
-        checks: its checks.
-        width: longest line, in characters; a longer word, such as the head of the log, has a line of its own.
-    """
+    """Return the checks as text for a terminal: the outcome, what fails, misconduct, what holds, what is not checked."""
     failed = sum(check.verdict == "fails" for check in checks)
     made = failed + sum(check.verdict == "holds" for check in checks)
     outcome = f"{failed} of {made} checks FAIL." if failed else "Nothing that was checked fails."

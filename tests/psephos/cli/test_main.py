@@ -56,18 +56,6 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "command", ["run", "predict", "evaluate", "audit", "plan", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
-)
-def test_help_shows_one_example_a_line(command: str) -> None:
-    help_text = invoke(*command.split(), "--help").output
-    examples = help_text.split("Examples:\n", 1)[1].rstrip().splitlines()
-    assert examples
-    for line in examples:
-        assert line.strip().startswith(f"psephos {'run' if '> result.json' in line else command}"), line
-        assert line.count("psephos") == 1
-
-
 def test_the_help_lists_every_command_and_imports_none() -> None:
     code = (
         "import sys; from psephos.cli.main import build; from typer.testing import CliRunner\n"
@@ -77,15 +65,6 @@ def test_the_help_lists_every_command_and_imports_none() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
     assert done.stdout.rstrip().endswith("set()")
-
-
-def test_the_help_of_run_shows_its_main_options_and_help_all_shows_every_one() -> None:
-    def shown(word: str) -> set[str]:
-        return {line.split()[0] for line in invoke("run", word).output.splitlines() if line.startswith("  --")}
-
-    few, every = shown("--help"), shown("--help-all")
-    assert len(few) == 14
-    assert few | {"--test-key", "--help-all", "--json"} <= every
 
 
 def test_help_names_every_learner_and_variant() -> None:

@@ -20,11 +20,7 @@ __all__ = ["equation_11", "lemma_5", "lemma_6", "theorem_4"]
 
 
 def lemma_5(shape: int, scale: float, delta: float) -> float:
-    """X ~ Gamma(k, theta), k an integer, is at most k theta log(k/delta) with probability at least 1 - delta.
-
-    (Chaudhuri et al. 2011, Lemma 17: X is a sum of k exponential variables, none of which exceeds theta log(k/delta)
-    but with probability delta/k each.) Raises InvalidParameter for an argument out of range, as all bounds here.
-    """
+    """X ~ Gamma(k, theta), k an integer, is at most k theta log(k/delta) with probability at least 1 - delta."""
     k = check_count(shape, "the shape of the Gamma variable")
     return k * check_positive(scale, "the scale") * math.log(k / check_delta(delta))
 
@@ -39,13 +35,7 @@ def lemma_6(
     delta_p: float,
     sensitivity: float | None = None,
 ) -> float:
-    """The excess empirical risk of Algorithm 2, with probability at least 1 - delta_p over its noise (equation 32):
-
-    R_S(w_p) - R_S(w_s) <= 2 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 M^2 epsilon^2).
-
-    It is (c + lambda)/2 times the square of Lemma 5's bound of ||w_p - w_s||. Raises InvalidParameter for an argument
-    out of range.
-    """
+    """The excess empirical risk of Algorithm 2, with probability at least 1 - delta_p over its noise (equation 32):"""
     lam = check_positive(lam, "lambda")
     if sensitivity is None:
         sensitivity = 2 / (check_count(parties, "the number of parties") * lam)
@@ -107,14 +97,7 @@ def equation_11(  # wide: what the equation is stated in
     reference_norm: float,
     sensitivity: float | None = None,
 ) -> float:
-    """R(w_p) - R(w_0) for Algorithm 1, whose error does not vanish as M grows (equation 11, R as in equation 10).
-
-    The paper writes O(epsilon^-2) + O(1/N) only. The proof of Theorem 4 goes through word for word with the sensitivity
-    2/lambda of Theorem 1 in place of 2/(M lambda), and gives
-
-    4 d^2 (c + lambda) log^2(d/delta_p) / (lambda^2 epsilon^2) + 16 (32 + log(1/delta_s)) / (lambda N)
-    + (lambda/2) ||w_0||^2. Raises InvalidParameter as `theorem_4`.
-    """
+    """R(w_p) - R(w_0) for Algorithm 1, whose error does not vanish as M grows (equation 11, R as in equation 10)."""
     return theorem_4(
         dimension=dimension,
         smoothness=smoothness,

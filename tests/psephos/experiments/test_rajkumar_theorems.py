@@ -26,20 +26,13 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 
 
 def t_hat(dimension: int, sigma: float, confidence: float) -> float:
-    """T^ of Theorem 5.1: P(||eta||^2 <= T^) = 1 - delta', `confidence` being delta'.
-
-    Raises InvalidParameter for an argument out of range.
-    """
+    """T^ of Theorem 5.1: P(||eta||^2 <= T^) = 1 - delta', `confidence` being delta'."""
     dimension, sigma = check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
     return sigma * sigma * float(chi2.isf(check_delta(confidence), dimension))
 
 
 def t_hat_bound(dimension: int, sigma: float, confidence: float) -> float:
-    """Proposition 5.2 with its constants: T^ <= sigma^2 (d + 2 sqrt(d ln 1/delta') + 2 ln 1/delta').
-
-    Laurent and Massart 2000, lemma 1. With sigma above it is O(d^2 log(1/delta) log(1/delta')/epsilon^2). Raises
-    InvalidParameter for an argument out of range.
-    """
+    """Proposition 5.2 with its constants: T^ <= sigma^2 (d + 2 sqrt(d ln 1/delta') + 2 ln 1/delta')."""
     dimension, sigma = check_count(dimension, "the dimension"), check_positive(sigma, "sigma")
     log = math.log(1 / check_delta(confidence))
     return sigma * sigma * (dimension + 2 * math.sqrt(dimension * log) + 2 * log)
@@ -48,10 +41,7 @@ def t_hat_bound(dimension: int, sigma: float, confidence: float) -> float:
 def theorem_5_1(
     dimension: int, sigma: float, confidence: float, *, records: int, lam: float, smoothness: float, ridge: float = 0.0
 ) -> float:
-    """Theorem 5.1: J(w_gop) - J(w*) <= (c + lambda) T^/(2 N^2 lambda^2) with probability 1 - delta'.
-
-    Raises InvalidParameter when computeSlack added a ridge (the theorem is for Delta = 0), or out of range.
-    """
+    """Theorem 5.1: J(w_gop) - J(w*) <= (c + lambda) T^/(2 N^2 lambda^2) with probability 1 - delta'."""
     if ridge != 0:
         raise InvalidParameter(
             "Theorem 5.1 is for Delta = 0; a larger epsilon, N or lambda makes computeSlack return 0"
@@ -61,11 +51,7 @@ def theorem_5_1(
 
 
 def theorem_5_1_sharper(dimension: int, sigma: float, confidence: float, *, records: int, lam: float) -> float:
-    """T^/(2 N^2 lambda), ours: never above Theorem 5.1's and free of c.
-
-    w~ minimises J + eta.w/N, so J(w~) - J(w*) <= |eta.(w* - w~)|/N - (lambda/2)||w* - w~||^2 (strong convexity at w~),
-    and a t - lambda t^2/2 <= a^2/(2 lambda) with a = ||eta||/N. Raises InvalidParameter for an argument out of range.
-    """
+    """T^/(2 N^2 lambda), ours: never above Theorem 5.1's and free of c."""
     n, lam = check_count(records, "N"), check_positive(lam, "lambda")
     return t_hat(dimension, sigma, confidence) / (2 * n * n * lam)
 
@@ -73,11 +59,7 @@ def theorem_5_1_sharper(dimension: int, sigma: float, confidence: float, *, reco
 def theorem_5_3_samples(
     norm: float, excess: float, epsilon: float, confidence: float, *, t_hat: float, smoothness: float, kappa: float
 ) -> float:
-    """Theorem 5.3's N > kappa max(||w0||^2 log(1/delta')/tau^2, c ||w0||^2/(tau epsilon), ||w0|| T^^(1/2)/tau).
-
-    `norm` is ||w0||, `excess` tau. The paper leaves kappa unspecified; `theorem_5_3_explicit` does not. Raises
-    InvalidParameter for an argument out of range.
-    """
+    """Theorem 5.3's N > kappa max(||w0||^2 log(1/delta')/tau^2, c ||w0||^2/(tau epsilon), ||w0|| T^^(1/2)/tau)."""
     norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
     epsilon, kappa = check_epsilon(epsilon), check_positive(kappa, "kappa")
     terms = (
@@ -91,13 +73,7 @@ def theorem_5_3_samples(
 def theorem_5_3_explicit(
     norm: float, excess: float, epsilon: float, confidence: float, *, t_hat: float, smoothness: float
 ) -> tuple[float, float]:
-    """An N that suffices for Theorem 5.3, and its lambda = tau/||w0||^2; with L = 1 and ||x|| <= 1.
-
-    Sridharan, Srebro, Shalev-Shwartz 2008, theorem 1 with a = 1: the expected objective exceeds its minimum by at most
-    twice the empirical excess plus 16 (32 + log(1/delta'))/(lambda N). Empirical excess by `theorem_5_1_sharper`, the
-    ridge of w0 costs tau/2, and each of the other two terms gets tau/4. The middle term keeps Delta at 0 and leaves at
-    least half of epsilon. Raises InvalidParameter for an argument out of range.
-    """
+    """An N that suffices for Theorem 5.3, and its lambda = tau/||w0||^2; with L = 1 and ||x|| <= 1."""
     norm, tau = check_positive(norm, "the norm of w0"), check_positive(excess, "the excess risk tau")
     lam = tau / norm**2
     statistical = 64 * (32 + math.log(1 / check_delta(confidence))) / (lam * tau)

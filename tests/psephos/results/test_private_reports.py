@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.results import Accuracy, InterruptedResult, Result, TallyResult
+from psephos.results import Result, TallyResult
 from psephos.results.runs import PRIVATE_ROWS_NOTICE
 from psephos.results.write import report_from_json, write_figures, write_report
 from tests.psephos.results.test_results import OPTIONS, TALLY
@@ -96,12 +96,6 @@ def test_own_rows_follow_from_the_options(change: dict[str, Any], private: bool)
     assert outcome.own_rows is private
     assert bool(outcome.page().notice) is private
     assert Result.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
-
-
-def test_an_interrupted_result_has_no_accuracy() -> None:
-    stopped = InterruptedResult(protocol="tally", options={"data": "t.csv"}, stopped="early")
-    assert stopped.notice == ""
-    assert not any(isinstance(value, Accuracy) for value in vars(stopped).values())
 
 
 @pytest.mark.slow

@@ -168,21 +168,6 @@ def test_an_infinite_epsilon_is_none() -> None:
     assert guarantee.epsilon_transcript is None
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"options": OPTIONS | {"simulate_noise": True}}, "nothing here is private"),
-        ({"tally_equals_plaintext": False}, "Do not use this result"),
-        ({"options": OPTIONS | {"key_bits": 512}}, "protects nothing"),
-        ({"options": OPTIONS | {"threshold": 2}}, "above half of the holders"),
-        ({"cautions": ["one liar opens it"]}, "one liar opens it"),
-    ],
-)
-def test_important_facts_are_warnings(change: dict[str, Any], words: str) -> None:
-    assert not TALLY.page().warnings
-    assert [warning for warning in dataclasses.replace(TALLY, **change).page().warnings if words in warning]
-
-
 def json_page() -> Any:
     """The module that prints the site's page of the JSON."""
     spec = importlib.util.spec_from_file_location("json_page", DOCS / "config" / "json_page.py")

@@ -271,16 +271,6 @@ def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
         assert job.options.reveal == "statistic"
 
 
-def test_what_a_method_reveals() -> None:
-    """The average of parameters is no count of votes, whose exactness is --reveal."""
-    methods: dict[Any, Any] = {"avg": None, "soft": "alpha", "statistic": "alpha", "own-data": "statistic"}
-    for method, reveal in methods.items():
-        job = Job(JobOptions(dataset="synthetic", parties=5, method=method), beside=("pate",))
-        assert (job.options.reveal, job.options.methods) == (reveal, (method, "pate"))
-        expected = job_module.MIXED_LEARNERS if method in ("soft", "statistic") else ("logistic",)
-        assert job.options.learners == job.options.local_learners == expected
-
-
 # -- the card
 
 

@@ -484,11 +484,7 @@ def test_clear_descent_without_noise_is_gradient_descent() -> None:
 
 @pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
 def test_clear_descent_has_the_noise_of_all_parties(variant: Any) -> None:
-    """Drawn 400 times, what one step adds has the variance of all shares together, and no mean; the fixed noise too.
-
-    d E[norm^2]: for the spherical Laplace of scale b, K shares of d (d + 1) b^2. Standard deviations of the means are
-    under a tenth of what is allowed, so that a false alarm is a matter of under 10^-20.
-    """
+    """Drawn 400 times, what one step adds has the variance of all shares together, and no mean; the fixed noise too."""
     agreement, records = agreed(replace(SMALL, variant=variant)), pooled()
     series, coins = agreement.series, np.random.default_rng(3)
     if series.step_law == "discrete-gaussian":

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
 
 from psephos.audit.adversary import Tampering
-from psephos.curator.methods import erm_fit, statistic_nonprivate
+from psephos.curator.methods import statistic_nonprivate
 from psephos.curator.record import fit_records, plan_records, release_records
 from psephos.curator.signal import noise_energy
 from psephos.curator.statistic import StatisticPlan, plan_statistic
@@ -31,16 +31,10 @@ from psephos.protocol.errors import (
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation import sums
-from psephos.simulation import tally as tally_module
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
 from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.specs.record import RecordSpec
-from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
-from psephos.specs.tally import TallySpec
-from psephos.specs.terms import PrivacyTerms, PublicTerms
-from tests.security.lab.edits import replaced
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
 JOINT = {"reveal": "statistic"}
@@ -198,71 +192,6 @@ def test_data_that_cannot_be_split_is_refused_by_name(wrong: dict) -> None:
 def test_options_that_do_not_go_together(one: dict, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         replace(SMALL, **one).check()
-
-
-class Planned(Exception):
-    """Raised to stop a run when something is planned; its arguments are those of the plan."""
-
-
-@pytest.mark.parametrize(
-    "change", [{"colluders": 2, "dropouts": 3, "announced_rows": 50}, {"colluders": 0}, {}], ids=str
-)
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (RecordSpec, {"unit": "record", "mechanism": "discrete-laplace"}),
-        (RehearsedSpec, {**JOINT, "methods": ("rehearsed",), "mechanism": "gaussian"}),
-        (StatisticSpec, {**JOINT, "methods": ("whitened",), "mechanism": "gaussian"}),
-    ],
-)
-def test_a_noisy_sum_is_planned_by_the_options(
-    kind: Any, options: dict[str, Any], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(public: PublicTerms, privacy: PrivacyTerms, *more: Any) -> Any:
-        raise Planned(public, privacy)
-
-    monkeypatch.setattr(kind, "plan", stop)
-    change = {name: value for name, value in change.items() if name != "announced_rows" or kind is not StatisticSpec}
-    with pytest.raises(Planned) as caught:
-        simulate_tally(replace(SMALL, parties=9, **options, **change, delta=1e-4, epsilon=(2.0, 3.0)))
-    public, privacy = caught.value.args
-    assert (public.classes, public.parties, public.rows) == (2, 9, change.get("announced_rows"))
-    assert public.method in ("newton", *options.get("methods", ()))
-    if kind is not StatisticSpec:
-        assert set(public.labels.tolist()) == {0, 1}
-    assert (privacy.epsilon, privacy.delta, privacy.mechanism) == (2.0, 1e-4, options["mechanism"])
-    assert (privacy.colluders, privacy.dropouts) == (change.get("colluders", 1), change.get("dropouts", 0))
-    assert (privacy.unit, privacy.holders) == (options.get("unit", "party"), 0)
-
-
-def test_the_weighted_erm_is_released_by_the_options() -> None:
-    """What `vote` and `soft` minimise, and with which loss and seed they are released."""
-    fitted, asked = list[tuple[Any, ...]](), list[tuple[tuple[Any, ...], dict[str, Any]]]()
-
-    def fit(*terms: Any) -> Any:
-        fitted.append(terms)
-        return erm_fit(*terms)
-
-    def method_of(*terms: Any, **more: Any) -> Any:
-        asked.append((terms[1:], more))
-        return honest(*terms, **more)
-
-    honest, options = TallySpec.method_of, replace(SMALL, methods=("vote", "soft", "pate"), seed=6)
-    with replaced([tally_module], "erm_fit", erm_fit, fit), replaced([TallySpec], "method_of", honest, method_of):
-        result = simulate_tally(options)
-    evaluation = result.evaluation
-    assert [terms[0] for terms in fitted] == ["majority", "soft"]
-    population = sums.populate(*load_split(options), silent)
-    for _, counts, X, loss in fitted:
-        np.testing.assert_array_equal(counts, evaluation.counts)
-        np.testing.assert_array_equal(X, population.auxiliary)
-        assert loss.name == "logistic"
-    for (name, counts, request), more in asked:
-        np.testing.assert_array_equal(counts, evaluation.counts)
-        assert request == options.request(5.0)
-        assert (more["loss"].name, more["seed"]) == ("logistic", 6)
-        assert (more["fit"] is None) is (name == "pate")
-    assert "public" not in result.accuracy
 
 
 def test_every_release_has_noise_of_its_own_seed_or_of_none() -> None:

@@ -368,10 +368,7 @@ class Cast:
         return None if values is None else tuple(map(int, values))
 
     def judge(self, content: bytes, parties: Mapping[int, Agent]) -> list[int]:
-        """Raise AssertionError unless what was released is what the counted parties put in; returns who they are.
-
-        `parties`: those whose stores are as they left them.
-        """
+        """Raise AssertionError unless what was released is what the counted parties put in; returns who they are."""
         counted, sums, w = json.loads(content)
         assert len(counted) >= self.made.study.minimum_ballots
         values = {number: self.sent(agent) for number, agent in parties.items()}

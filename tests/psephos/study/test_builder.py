@@ -218,14 +218,6 @@ def test_the_ridge_of_votes_is_signed(files: Files, method: str, delta: float) -
     assert files.made(**made | {"method": "statistic"})[0].parameters == {}
 
 
-def test_votes_are_proved_valid_by_default_whatever_their_number(files: Files, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": np.arange(20_000) % 7, "y": np.arange(20_000) % 5})
-    frame.to_csv(tmp_path / "public.csv", index=False)
-    for chosen, proofs in (({}, "valid"), ({"proofs": "knowledge"}, "knowledge")):
-        study, _ = files.made(public=str(tmp_path / "public.csv"), classes=("a", "b", "c"), degree=1, **chosen)
-        assert study.proofs == proofs
-
-
 def test_wide_entries_are_proved_bounded_by_default(files: Files, tmp_path: Path) -> None:
     """A statistic of many votes, with much noise: 67 bits an entry."""
     columns = np.random.default_rng(0).normal(size=(900, 20)).T

@@ -211,10 +211,7 @@ def test_whole_study_with_single_commands(consortium: Consortium) -> None:
 
 
 def test_an_identity_votes_once_on_the_same_samples(consortium: Consortium) -> None:
-    """Two studies with one party in one of them only: the difference of the counts would be its votes.
-
-    Nor where a public row was changed in between, which changes how all others are scaled, or a column's unit.
-    """
+    """Two studies with one party in one of them only: the difference of the counts would be its votes."""
     public = consortium / "changed.csv"
     table = pd.read_csv(consortium / "public.csv")
     one_cell = table.assign(age=table.age.where(table.index > 0, 41.5))

@@ -295,11 +295,7 @@ JOINS = ("old", "late", "new", "move", "shared")
 
 @pytest.mark.parametrize("order", [order for order in permutations(JOINS) if order.index("old") < 3], ids="-".join)
 def test_no_order_of_old_and_new_commands_spends_twice(order: tuple[str, ...], tmp_path: Path) -> None:
-    """Five studies of epsilon 1 and a limit of 3, with another budget file from the middle on.
-
-    "old" is charged by version 0.2; "late" by a process of it that opened the budget before anything else happened;
-    "new" by this version; "move" after another file was named, and "shared" in that file, by another program.
-    """
+    """Five studies of epsilon 1 and a limit of 3, with another budget file from the middle on."""
     made, path = Identity.create("The north", tmp_path / "north"), tmp_path / "rows.budget"
     studies = {name: replace(PATHAK, title=name, epsilon=1.0) for name in JOINS}
     sent = []

@@ -116,13 +116,6 @@ def test_receipt_of_pathak_claims_no_encryption(play: Callable[..., Played]) -> 
     assert "no Paillier encryption" in render(made)
 
 
-def test_receipt_of_gradient_descent(play: Callable[..., Played]) -> None:  # noqa: F811
-    made = receipt(play(**of("psgd")))
-    assert made.encryption.in_use == "yes"
-    assert "steps" in made.encryption.what
-    assert made.release.published
-
-
 def test_the_receipt_of_every_board_of_a_descent_is_true(play: Callable[..., Played]) -> None:  # noqa: F811
     """A step counts when it is completed; until then the receipt does not say that there are no ballots."""
     played = play(**of("psgd"))

@@ -15,11 +15,9 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.curator.rehearsal import WORLDS, fit_public
 from psephos.curator.rehearsed import model_classifier, public_features
-from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
-from psephos.specs import rehearsed
 from psephos.specs.registry import differs_from_plan, plan_study, spec_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
@@ -93,23 +91,6 @@ def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, d
         study, samples, model, OpenedSum((10**6,) * spec.release_plan.dimension, tuple(range(PARTIES)))
     )
     assert model.release.epsilon == 30.0
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-9])
-def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[dict[str, Any]]()
-
-    def rehearse_nothing(*arguments: Any, **terms: Any) -> Any:
-        asked.append(terms | dict(zip(("rows of", "labels", "classes", "parties"), arguments, strict=True)))
-        raise NoGainError(0.5, 0.0, 0.0)
-
-    monkeypatch.setattr(rehearsed, "rehearsal_of", rehearse_nothing)
-    with pytest.raises(NoGainError):
-        made(folder, delta=delta, epsilon=29.0, parameters=("rows=1200", "dropouts=1", "colluders=3"))
-    (terms,) = asked
-    assert (terms["epsilon"], terms.get("delta", 0.0), terms["rows"], terms["parties"]) == (29.0, delta, 100, PARTIES)
-    assert terms["mechanism"] == ("gaussian" if delta else "discrete-laplace")
-    assert terms["contributors"] == contributors(PARTIES, 3, 1)
 
 
 @pytest.mark.parametrize(

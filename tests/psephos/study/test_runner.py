@@ -13,15 +13,12 @@ from typing import Any
 
 import pytest
 
-from psephos.audit.adversary import ScriptedRole
-from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.agent import Agent, RejectedEntry
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
 from psephos.protocol.roles import MissingMessages, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import (
-    PublishStage,
     StagedRole,
     StageState,
 )
@@ -29,7 +26,7 @@ from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
 from psephos.study import runner
 from psephos.study.identity import fingerprint
-from psephos.study.runner import MemberRunner, RunningRole, status
+from psephos.study.runner import MemberRunner
 from tests.psephos.study.cast import AUXILIARY, Cast, DealtCast
 
 STUDY = Cast("tally").made.study
@@ -54,33 +51,11 @@ def agent(role: Role, state: Any, left: MissingMessages | None = None, result: A
 SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
 
 
-def test_status_of_a_holder_in_the_ceremony() -> None:
-    cast, board = Cast("tally"), MemoryBoard()
-    agents = {name: cast.agent(name, board, Store()) for name in cast.names}
-    while not isinstance(agents["holder 1"].state.state.state, ModulusSearch):
-        for each in agents.values():
-            each.step()
-    holder = agents["holder 1"]
-    terms = cast.made.study.ceremony()
-    state = holder.state.state.state
-    tried, expected = state.batch * terms.batch, round(1 / terms.success)
-    assert status(holder) == (
-        f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
-    )
-
-
 HOLDERS = "holder 1, holder 2, holder 3"
 COUNTED = "has counted {} ballots of 5, of which 3 are needed"
 SUMS = "has {} of at most 2 sums; waits for the {}"
 DONE = "done: the result is published"
 RESULT = "result of curator"
-
-
-def test_status_of_a_role_without_missing_messages() -> None:
-    assert status(agent(ScriptedRole("party 3", b""), ())) == "has given its part; waits for the result"
-    assert status(agent(ScriptedRole("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
-    assert status(agent(PublishStage(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
-    assert status(agent(ScriptedRole("party 3", b""), (), SOME, result=())) == DONE
 
 
 # -- when a step is due
@@ -330,8 +305,3 @@ def test_a_server_connection_uses_the_members_key(tmp_path: Path) -> None:
     member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
     with member.play(["party 1"], Clock()) as play, pytest.raises(AttributeError, match="verification_key"):
         play.run_due_steps()
-
-
-def test_initial_state_of_a_running_role() -> None:
-    seat = RunningRole(None, None, None)  # type: ignore[arg-type]
-    assert (seat.status, seat.rejected, seat.changed_at, seat.done, seat.awaits) == ("", 0, 0.0, False, None)

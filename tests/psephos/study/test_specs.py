@@ -30,11 +30,9 @@ from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardReader
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import EquivocationError, StudyError
-from psephos.protocol.grids.fixed_point import FixedPoint, parameters_context
-from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SphericalLaplace
@@ -42,13 +40,13 @@ from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import StageState
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.results import Release
 from psephos.specs.average import OwnDataSpec
-from psephos.specs.base import Spec, SumSpec
+from psephos.specs.base import Spec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
@@ -57,7 +55,6 @@ from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import StudyTerms, encode_coordinates
-from psephos.specs.tally import TallySpec
 from psephos.study import verify
 from psephos.study.consent import describe_study
 from psephos.study.roles import holder_role, party_role
@@ -344,57 +341,6 @@ def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str)
         assert few.sensitivity == pytest.approx((all_of_them.sensitivity or 0.0) * share, rel=1e-6)
 
 
-ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
-    "tally": ("votes", (24, 0, 1), "valid", 2),
-    "statistic": ("statistic", (6, -1, 1), "knowledge", 1),
-    "statistic, gaussian": ("statistic", (6, -1, 1), "knowledge", 1),
-    "statistic, own data": ("statistic", (6, -1, 1), "knowledge", 1),
-    "average": ("parameters", (12, -(2 << 24), 2 << 24), "knowledge", 1),
-    "average, own data": ("parameters", (6, -1, 1), "knowledge", 1),
-    "average, whitened": ("parameters", (6, -1, 1), "knowledge", 1),
-}
-"""Kind; length of the vectors and their range, where no noise is in them; proofs and group of the ballots."""
-
-
-@pytest.mark.parametrize("what", ROUNDS)
-def test_the_round_has_the_studys_parameters(what: str) -> None:
-    cast, (kind, entries, proofs, group) = DealtCast(what), ROUNDS[what]
-    spec, study = cast.spec, cast.made.study
-    assert isinstance(spec, SumSpec)
-    if isinstance(spec, StatisticSpec | OwnDataSpec):
-        grid = spec.release_plan.grid
-        context, entries = grid.digest, (6, grid.minimum, grid.maximum)
-        assert grid.minimum < 0 < grid.maximum
-        if isinstance(spec, StatisticSpec):
-            assert spec.shares is not None
-            bound = spec.shares.bound
-            assert bound > 0
-            entries = (6, grid.minimum - bound, grid.maximum + bound)
-    else:
-        context = parameters_context(2.0) if what == "average" else AUXILIARY.context(range(3))
-    assert spec.entries == entries
-    key = cast.shares[0].threshold_key
-    plan = PackingPlan.for_key(key.key, length=entries[0], addends=5, minimum=entries[1], maximum=entries[2])
-    least = {"tally": 3, "average": 3, "statistic, gaussian": 4, "average, own data": 4}.get(what, 5)
-    terms: Any = (kind, key, plan, study.roster, least, context, study.nonce_for(key), True, proofs, group, 3)
-    assert cast.agreed(key) == Round(*terms)
-    wanted = {"length": entries[0], "addends": 5, "minimum": entries[1], "maximum": entries[2]}
-    assert spec.best_degree(256, 5) == best_degree(256, **wanted)
-    public = study.public
-    holder = spec.holder(cast.shares[0], cast.agreed(key), ledger=OnceLedger(Store(), "holder 1"), public=public)
-    assert (holder.round, holder._public) == (cast.agreed(key), what == "statistic")  # type: ignore[attr-defined]
-
-
-def test_cheapest_key_degrees() -> None:
-    """Many entries are cheaper under a larger key; what is opened at every step, and what has no key, are not asked."""
-    cast = Cast("tally")
-    large = replace(cast.made.study, samples=300)
-    many = TallySpec(AuxiliarySet.of(np.zeros((large.samples, FEATURES))), 3)
-    assert many.entries == (600, 0, 1)
-    assert many.best_degree(256, 5) == best_degree(256, length=600, addends=5, minimum=0, maximum=1) > 1
-    assert {Cast(what).spec.best_degree(256, 5) for what in ("psgd", "pathak")} == {1}
-
-
 OPENED = {
     "tally": ((1, 0, 2, 3, 0, 5, 1, 1, 2, 0, 4, 0, 1, 0, 2, 3, 0, 5, 1, 1, 2, 0, 4, 0), (0, 1, 2, 3, 4)),
     "statistic": ((9, -4, 5, 30, -20, 11), (0, 1, 2, 3, 4)),
@@ -446,7 +392,9 @@ def test_releases_with_curator_noise_equal_those_of_run(what: str, method: str, 
     assert spec.ballots(opened) == len(opened.parties)
 
 
-@pytest.mark.parametrize("what", [what for what in ROUNDS if what not in ("tally", "average")])
+@pytest.mark.parametrize(
+    "what", ["statistic", "statistic, gaussian", "statistic, own data", "average, own data", "average, whitened"]
+)
 def test_linear_releases_use_the_agreed_coordinates(what: str) -> None:
     cast = Cast(what)
     study, spec, opened = cast.made.study, cast.spec, OpenedSum(*OPENED["statistic"])
@@ -667,22 +615,6 @@ def test_a_party_sends_its_vector_and_all_of_its_share_of_the_noise(what: str) -
         assert spec.noise_of(2, SimulationRandomness(1, what)) == share
         share = [0] * len(clear)
     assert list(sent) == [value + noise for value, noise in zip(clear, share, strict=True)]
-
-
-def test_constructor_arguments_of_a_party() -> None:
-    """Of the study's classes, with the ledger that it was given, by what its own rows or classifier say."""
-    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
-    for what in ROUNDS:
-        cast, once = DealtCast(what), OnceLedger(Store(), "party 2")
-        data = cast.spec.prepare(cast.own(2))
-        role: Any = cast.spec.party(2, cast.made.keys["party 2"], data, cast.agreed(key), ledger=once)
-        assert role.name == "party 2"
-        member = role.party if hasattr(role, "party") else role._party
-        assert (member.number, list(member.classes), member._once) == (
-            2,
-            [0, 1, 2] if cast.spec.takes_classifier else [],
-            once,
-        )
 
 
 def test_coordinates_are_written_in_single_precision() -> None:

@@ -34,7 +34,7 @@ from psephos.study.member import MemberSettings, Membership
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.trial import _environment, _progress, _serve, _start, _verified, _wait, _write_data, run_trial
+from psephos.study.trial import _serve, _start, _verified, _wait, _write_data, run_trial
 from tests.psephos.study.cast import FixedVotes, given, shares_of
 
 
@@ -49,10 +49,6 @@ def test_a_trial_refuses_an_existing_folder(tmp_path: Path) -> None:
     for roles in (4, 100):
         with pytest.raises(FileExistsError):
             run_trial(roles, tmp_path, 256, False, print)
-
-
-def test_trial_processes_use_one_thread() -> None:
-    assert _environment() == {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def test_trial_data_partitions_the_data_set(tmp_path: Path) -> None:
@@ -81,19 +77,6 @@ def line(role: str, status: str, message: str = "standing") -> str:
 def logs(folder: Path, curator: str, party: str = "") -> None:
     (folder / "curator.log").write_text(curator)
     (folder / "party-0.log").write_text(party)
-
-
-def test_progress_line_of_a_trial(tmp_path: Path) -> None:
-    logs(tmp_path, "")
-    assert _progress(tmp_path) == "starting"
-    logs(tmp_path, "a warning\n" + line("curator", "counts") + line("curator", "no", "posted"))
-    assert _progress(tmp_path) == "curator counts"
-    logs(
-        tmp_path,
-        line("curator", "counts") + line("curator", "releases"),
-        line("party 0", "votes") + line("holder 1", "opens") + "{half of a li",
-    )
-    assert _progress(tmp_path) == "holder 1 opens; curator releases"
 
 
 class Process:

@@ -256,10 +256,7 @@ def test_a_wrong_partial_decryption_is_named_and_the_study_completes(play: Calla
 def before(
     played: Played, kind: Kind | None, *entries: tuple[str, bytes], count: int = 0, receiver: str = BOARD, **fields: Any
 ) -> MemoryBoard:
-    """The log up to its first message of a kind, or the one `count` later, and what others said there, in clear.
-
-    `fields`: of their entries.
-    """
+    """The log up to its first message of a kind, or the one `count` later, and what others said there, in clear."""
     board = MemoryBoard()
     for data in played.board.entries:
         if kind is not None and Entry(0, "", "", SignedEntry.decode(data).body).is_a(kind):
@@ -550,10 +547,7 @@ def test_checks_at_every_stage_of_a_tally(public: Played) -> None:
 
 
 def found_of(played: Played, board: MemoryBoard) -> tuple[set[str], set[str]]:
-    """What fails on a board, by the first words of the check, and who has signed what no honest member signs.
-
-    The second verifier must say the same.
-    """
+    """What fails on a board, by the first words of the check, and who has signed what no honest member signs."""
     checks = examine(played.study, played.samples, board).checks
     fails = {check.what.split(":")[0] for check in checks if check.verdict == "fails"}
     culprits = {name for check in checks if check.verdict == "misconduct" for name in check.culprits}
