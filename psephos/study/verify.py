@@ -569,7 +569,7 @@ _UNSEEN = (
 
 
 def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
-    """Return the checks as text for a terminal: the outcome, what fails, misconduct, what holds, what is not checked."""
+    """Return the checks as text for a terminal: outcome, what fails, misconduct, what holds, what is not checked."""
     failed = sum(check.verdict == "fails" for check in checks)
     made = failed + sum(check.verdict == "holds" for check in checks)
     outcome = f"{failed} of {made} checks FAIL." if failed else "Nothing that was checked fails."
