@@ -352,7 +352,7 @@ def test_who_could_have_learned_a_contribution_is_complete(
 ) -> None:
     """All others together subtract what they sent; the short key of a trial can be factored."""
     exact, noisy = (" ".join(receipt(played).encryption.could_decrypt) for played in (honest, public))
-    assert "curator and all other parties" in exact
+    assert "All other parties: together with the curator" in exact
     assert "All other parties" in noisy
     assert "factors the key" in exact
     final = replace(public.study, trial=False, key_bits=2048)
