@@ -358,3 +358,12 @@ def test_messages_are_recorded_for_reports_only(reported: bool, tmp_path: Path) 
     with pytest.raises(Done):
         simulate.perform(TallyOptions(), run, "tally", report=tmp_path / "report" if reported else None, as_json=True)
     assert [one is not None for one in noted] == [reported]
+
+
+def test_the_help_of_run_shows_its_main_options_and_help_all_shows_every_one() -> None:
+    def shown(word: str) -> set[str]:
+        return {line.split()[0] for line in invoke("run", word).output.splitlines() if line.startswith("  --")}
+
+    few, every = shown("--help"), shown("--help-all")
+    assert len(few) == 14
+    assert few | {"--test-key", "--help-all", "--json"} <= every

@@ -40,7 +40,7 @@ from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import Store
+from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import StageState
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
@@ -615,6 +615,22 @@ def test_a_party_sends_its_vector_and_all_of_its_share_of_the_noise(what: str) -
         assert spec.noise_of(2, SimulationRandomness(1, what)) == share
         share = [0] * len(clear)
     assert list(sent) == [value + noise for value, noise in zip(clear, share, strict=True)]
+
+
+def test_constructor_arguments_of_a_party() -> None:
+    """Of the study's classes, with the ledger that it was given, by what its own rows or classifier say."""
+    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
+    for what in [name for name in ALL if name != "pathak" and name != "psgd"]:
+        cast, once = DealtCast(what), OnceLedger(Store(), "party 2")
+        data = cast.spec.prepare(cast.own(2))
+        role: Any = cast.spec.party(2, cast.made.keys["party 2"], data, cast.agreed(key), ledger=once)
+        assert role.name == "party 2"
+        member = role.party if hasattr(role, "party") else role._party
+        assert (member.number, list(member.classes), member._once) == (
+            2,
+            [0, 1, 2] if cast.spec.takes_classifier else [],
+            once,
+        )
 
 
 def test_coordinates_are_written_in_single_precision() -> None:
