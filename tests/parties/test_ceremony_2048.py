@@ -1,0 +1,149 @@
+"""A lying holder at every stage of a ceremony for a key of 2,048 bits: it is named by all, or the key is good.
+
+The holders' coins are seeded, so that the first batch has the winner and a ceremony takes seconds. With other coins the
+tests would pass as well, and take longer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from psephos.parties.ceremony import CeremonyHolder
+from psephos.protocol.ceremony.search import Batch
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.driver import Driver, replace_roles
+from psephos.protocol.errors import CheatingError, PartyVanishedError, ShareRangeError
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import Post, Role
+from psephos.protocol.wire import Kind
+from tests.parties import test_ceremony as lies
+from tests.parties import test_ceremony_form as form
+
+TERMS = CeremonyTerms(2048, 3, 2, lies.CONTEXT)
+SEED = 20
+"""With these coins of holders 1 and 3, and honest coins of holder 2, the first batch has a winner."""
+
+MODULUS, COMMITMENT = TERMS.bits // 8, TERMS.bits // 4
+"""Bytes of n and of n^2."""
+
+Change = Callable[[CeremonyHolder], Role]
+
+
+def honest(number: int) -> CeremonyHolder:
+    return CeremonyHolder(TERMS, number, randomness=SimulationRandomness(SEED, number))
+
+
+def computes(kind: type[Batch]) -> Change:
+    def change(holder: CeremonyHolder) -> Role:
+        holder._batch = lambda state: kind(TERMS, holder._batch_seeds(state))  # type: ignore[method-assign]
+        return holder
+
+    return change
+
+
+def publishes(kind: Kind, twist: Callable[[Post], Any]) -> Change:
+    def change(holder: CeremonyHolder) -> Role:
+        liar = lies.Liar(holder, kind, twist)
+        liar._randomness = SimulationRandomness(SEED, 2)
+        return liar
+
+    return change
+
+
+def flips(kind: Kind, at: int) -> Change:
+    return publishes(kind, lies.flipped(at))
+
+
+def other(kind: type[CeremonyHolder]) -> Callable[..., Change]:
+    def with_arguments(*arguments: Any) -> Change:
+        def change(holder: CeremonyHolder) -> Role:
+            liar = kind(holder, *arguments)  # type: ignore[arg-type]
+            liar._randomness = SimulationRandomness(SEED, 2)
+            return liar
+
+        return change
+
+    return with_arguments
+
+
+whispers, complains = other(lies.Whisperer), other(lies.Complainer)
+
+LIES: dict[str, Change] = {
+    "commits to another contribution": flips(Kind.SEED_COMMITMENTS, 0),
+    "publishes a public key that is none": publishes(
+        Kind.SEED_COMMITMENTS, lambda post: (replace(post, data=post.data[:-32] + bytes(32)),)
+    ),
+    "seals something else to all": flips(Kind.SEED_CONTRIBUTIONS, 0),
+    "sends holder 3 another contribution": whispers(Kind.SEED_CONTRIBUTIONS),
+    "commits to another seed of the batch": flips(Kind.RESIDUE_PRODUCTS, 0),
+    "changes its shares of y": computes(lies.ProductsMoved),
+    "changes its shares of z": computes(lies.DifferencesMoved),
+    "changes its commitment": flips(Kind.COMMITMENT, 0),
+    "opens other shares of n": flips(Kind.MODULUS_SHARES, 0),
+    "changes its shares of n": computes(lies.ModuliMoved),
+    "changes one share of n": computes(lies.OneModulusMoved),
+    "opens other test values": flips(Kind.TEST_VALUES, 0),
+    "changes its test values": computes(lies.ValuesMoved),
+    "changes its confirmations": computes(lies.ConfirmationsMoved),
+    "adds noise to the multiples of phi it opens": computes(form.NoisyForm),
+    "adds noise to the multiples of phi": computes(form.NoisyMultiples),
+    "opens another multiple of phi modulo the l": computes(form.OtherSieved),
+    "publishes other roots": computes(form.OtherRoots),
+    "opens another candidate": flips(Kind.OPENED_CANDIDATES, 0),
+    "publishes another theta": flips(Kind.EXPONENT_COMMITMENTS, 0),
+    "commits to another share of d": flips(Kind.EXPONENT_COMMITMENTS, MODULUS),
+    "commits to another coefficient": flips(Kind.EXPONENT_COMMITMENTS, MODULUS + COMMITMENT),
+    "changes a root of `sieved`": flips(Kind.EXPONENT_COMMITMENTS, MODULUS + 2 * COMMITMENT + MODULUS),
+    "changes a root of `larger`": flips(Kind.EXPONENT_COMMITMENTS, -MODULUS),
+    "shares another d": computes(lies.OtherExponent),
+    "sends holder 3 another share of d": whispers(Kind.EXPONENT_SHARES),
+    "changes a partial decryption": flips(Kind.TEST_DECRYPTION, 0),
+    "changes the proof of its partial decryptions": flips(Kind.TEST_DECRYPTION, -1),
+    **{f"complains without reason, in place of its {kind.title}": complains(kind) for kind in lies.COMPLAINING},
+    "complains without reason, in place of its exponent shares": complains(Kind.EXPONENT_SHARES),
+    "complains without reason, in place of its test decryption": complains(Kind.TEST_DECRYPTION),
+}
+
+
+def ends(change: Change) -> list[str]:
+    """Run the ceremony; return each honest holder's error, or nothing if all have a share of one key."""
+    roles: list[Role] = [honest(j) for j in (1, 2, 3)]
+    driver = Driver(replace_roles(roles, {"holder 2": lambda role: change(honest(2))}), strict=False)
+    results = driver.run()
+    errors = [f"{refusal.error}" for name, refusal in driver.refused if name != "holder 2"]
+    assert all(isinstance(refusal.error, CheatingError | ShareRangeError) for _, refusal in driver.refused)
+    if not errors:
+        shares = [results[name] for name in TERMS.names]
+        assert len({share.threshold_key for share in shares}) == 1
+        private = lies.factored(int(shares[0].threshold_key.key.modulus), lies.exponent(shares, (1, 3)))
+        assert private.public_key == shares[0].threshold_key.key
+    return errors
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lie", LIES)
+def test_a_liar_is_named_by_all(lie: str) -> None:
+    errors = ends(LIES[lie])
+    print(f"{lie}: {errors[0] if errors else 'a good key'}")
+    assert len(errors) == 2
+    for text in errors:
+        assert re.match(r"holder 2(:| [a-z])", text), text
+
+
+@pytest.mark.soak
+def test_the_honest_get_a_key() -> None:
+    assert ends(lambda holder: holder) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", lies.POSTED_KINDS)
+def test_who_is_silent_is_named(kind: Kind) -> None:
+    roles: list[Role] = [honest(j) for j in (1, 2, 3)]
+    liar = {"holder 2": lambda role: publishes(kind, lambda post: ())(honest(2))}
+    with pytest.raises(PartyVanishedError, match=f"the {kind.title} of holder 2, which never came"):
+        Driver(replace_roles(roles, liar)).run()
