@@ -100,10 +100,18 @@ def chosen(**changed: Any) -> Tampering:
     return model(change)
 
 
-def _more_ballots(terms: StudyTerms, opened: OpenedSum) -> Array:
-    """The classifier of a sum whose noise is that of a ballot more."""
-    w: Array = spec_of(terms).release(OpenedSum(opened.sums, (*opened.parties, len(terms.study.roster) - 1)))[0]
-    return w
+def _more_ballots(more: int) -> Forged:
+    """The classifier of a sum whose noise is that of more ballots.
+
+    The noise of one ballot more at times gives the same classifier, rounded: in 12 of 250 regressions.
+    """
+
+    def compute(terms: StudyTerms, opened: OpenedSum) -> Array:
+        parties = (*opened.parties, *[len(terms.study.roster) - 1] * more)
+        w: Array = spec_of(terms).release(OpenedSum(opened.sums, parties))[0]
+        return w
+
+    return compute
 
 
 def _moved(row: int, place: int) -> Tampering:
@@ -177,7 +185,7 @@ OF_RECORDS: dict[str, tuple[str, Tampering]] = {
     "another constant": ("record", other(constant=1.5)),
     "no public score": ("record, three classes", forged(_without_score)),
     "noise of all parties": ("record", forged(_everybody_honest)),
-    "noise of a ballot more": ("record, absent", forged(_more_ballots)),
+    "noise of ballots more": ("record, absent", forged(_more_ballots(1000))),
     "the last class": ("record, three classes", _moved(2, 0)),
     "the last class, gaussian": ("record, three classes, gaussian", _moved(2, 2)),
     "the classes change places": ("record, three classes", agreed(lambda w: w[::-1])),
@@ -235,7 +243,7 @@ OF_REGRESSIONS: dict[str, tuple[str, Tampering]] = {
     "a longer prediction": ("regression", agreed(lambda w: w * (1 + 2.0**-20))),
     "the steps of another threshold": ("regression, pure", forged(_of_threshold)),
     "noise of all parties": ("regression, parties", forged(_everybody_honest)),
-    "noise of a ballot more": ("regression, absent", forged(_more_ballots)),
+    "noise of ballots more": ("regression, absent", forged(_more_ballots(1000))),
     "a smaller ball": ("regression, parties, gaussian", forged(_of_ball)),
     "no centre is added": ("regression, parties", forged(_without_centre)),
     "no centre is added, gaussian": ("regression, parties, gaussian", forged(_without_centre)),
@@ -358,7 +366,7 @@ OF_REHEARSED: dict[str, tuple[str, Tampering]] = {
     "the public model without a step": ("rehearsed, two classes", forged(_start)),
     "a step that is not shrunken": ("rehearsed", forged(_unshrunken)),
     "a step of another length": ("rehearsed", other(scale=1.0)),
-    "a step of the mean of more ballots": ("rehearsed, absent", forged(_more_ballots)),
+    "a step of the mean of more ballots": ("rehearsed, absent", forged(_more_ballots(1))),
     "a step of the other sign": ("rehearsed", forged(_backwards)),
     "the last class": ("rehearsed", _moved(2, 1)),
     "the last class, gaussian": ("rehearsed, gaussian", _moved(2, 0)),
