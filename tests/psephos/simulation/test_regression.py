@@ -24,9 +24,13 @@ from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
+from psephos.protocol.roles import Role
+from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
@@ -388,3 +392,40 @@ def test_noise_of_the_seed_is_said_to_protect_nobody(released: Released) -> None
     quiet = replace(result, options={**result.options, "simulate_noise": False, "key_bits": 3072})
     assert quiet.warnings_of_model() == []
     assert msgspec.json.decode(written_model(model), type=RegressionModel) == model
+
+
+def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> None:
+    rounds, transcript, steps = list[Round](), Transcript(), list[tuple[str, int, int]]()
+
+    def keep(role: Role) -> Role:
+        rounds.append(role.round)  # type: ignore[attr-defined]
+        return role
+
+    chosen: dict[str, Any] = {"absent": 0.2, "dropouts": 2, "colluders": 1, "holders": 3, "threshold": 2, "seed": 5}
+    run = RegressionRun(options_of(table, **chosen, budget=str(tmp_path / "b"), simulate_noise=False))
+    result, model = run.run(transcript=transcript, progress=lambda *far: steps.append(far), roles={"holder 3": keep})
+    (made,) = rounds
+    key = made.threshold_key
+    assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 5))
+    assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (3, 2, True, 3)
+    (gone,) = run.options.away
+    voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
+    assert sorted(voted) == [f"party {number}" for number in range(5) if number != gone]
+    assert steps == [("sum and encrypt", 0, 4), ("sum and encrypt", 4, 4)]
+    assert result.options == run.options.plain()
+    assert (result.dataset, result.label, result.features) == (run.split.dataset.name, "days", 3)
+    assert (result.auxiliary, result.test) == (80, len(run.split.y_test))
+    assert result.threshold_of_residuals == run.spec.label.threshold
+    assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (4, 1, True)
+    assert result.ciphertexts_per_ballot == made.plan.ciphertexts
+    assert result.bytes_per_ballot == Ballot.encoded_length(made)
+    assert result.cautions == [*run.split.cautions, *run.split.private_remarks]
+    assert result.budget is not None
+    assert result.budget.totals[0].epsilon == 10.0
+    assert result.errors.keys() == {"newton", "public", "least squares", "huber"}
+    assert run.errors(run.spec.fitted(run.sum().opened), references=False).keys() == {"newton", "public"}
+    assert (model.psephos_model, model.task, model.label, model.method) == (1, "regression", "days", "newton")
+    assert (model.parties, model.bounds, model.encoding) == (5, result.bounds, run.split.encoding)
+    np.testing.assert_array_equal(np.transpose(model.ranges), run.scaler.ranges_)
+    other = RegressionRun(options_of(table, colluders=0)).run()[0]
+    assert (other.budget, other.colluders) == (None, 0)
