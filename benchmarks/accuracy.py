@@ -3,7 +3,7 @@
     python -m benchmarks.accuracy har digits --data-dir DIR --splits 10 --draws 20
     python -m benchmarks.accuracy_page
 
-The first command measures and writes the results after every split. The second one writes docs/accuracy.md from them.
+The first command measures and writes the results after every split. The second one writes accuracy.md from them.
 
 Rows are split as in Hamm 2016, section 6. Counts and sums are computed in the clear to save time; the encrypted ones
 are exactly equal, which every `psephos run` checks. The columns whose name begins with "joint" are the releases of

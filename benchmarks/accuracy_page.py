@@ -1,4 +1,4 @@
-"""Write docs/accuracy.md from the results of `python -m benchmarks.accuracy`: `python -m benchmarks.accuracy_page`."""
+"""Write accuracy.md from the results of `python -m benchmarks.accuracy`: `python -m benchmarks.accuracy_page`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from psephos.curator.hamm.rules import choose_method
 
 __all__ = ["summary"]
 
-ROOT = Path(__file__).resolve().parents[1]
-
-
 SUMMARY = (*JOINT, "avg", "soft", "pate")
-"""The columns of docs/accuracy.md."""
+"""The columns of accuracy.md."""
 
 
 ABOUT = {
@@ -41,7 +38,7 @@ Results = dict[str, list[dict[str, list[float]]]]
 
 
 def summary(results: Results) -> str:
-    """Return the text of docs/accuracy.md."""
+    """Return the text of accuracy.md."""
     lines = [_SUMMARY]
     lines += [
         "\n## Pure epsilon\n",
@@ -88,7 +85,7 @@ def _half(task: str) -> str:
 
 
 def _means(splits: list[dict[str, list[float]]], cell: str, rule: str) -> list[str]:
-    """Return the mean of each column of docs/accuracy.md in one cell; that of the selected release is bold."""
+    """Return the mean of each column of accuracy.md in one cell; that of the selected release is bold."""
     row = []
     for column in SUMMARY:
         draws = _draws(splits, cell, column)
@@ -150,9 +147,9 @@ _SUMMARY = """# Accuracy
 
 Written by `python -m benchmarks.accuracy_page` from `python -m benchmarks.accuracy`. A cell is the mean accuracy on
 test rows over ten splits, with 20 or 5 draws of the noise in each; a party is protected with all that it holds. The
-release that the [public rule](own-data.md#the-method) selects is bold. Every draw, of all epsilons, rival methods and
-Gaussian noise too, is in `benchmarks/results/accuracy/`. Where a single record is protected (`--unit record`), accuracy
-is on the page of [the record step](protocols/record.md#accuracy).
+release that the [public rule](../docs/own-data.md#the-method) selects is bold. Every draw, of all epsilons, rival
+methods and Gaussian noise too, is in `results/accuracy/`. Where a single record is protected (`--unit record`),
+accuracy is on the page of [the record step](../docs/protocols/record.md#accuracy).
 
 * **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`, for instance
   `psephos run --dataset har --data-dir DIR --parties 1000 --method auto --epsilon 1`. Nobody is trusted: the parties
@@ -184,9 +181,9 @@ with confident aggregation, for a pure epsilon LNMax on random rows, and a semi-
 
 
 def main() -> None:
-    """Write docs/accuracy.md."""
+    """Write benchmarks/accuracy.md."""
     results = {task: splits for task in TASKS if (splits := measured(task))}
-    (ROOT / "docs" / "accuracy.md").write_text(summary(results))
+    (Path(__file__).parent / "accuracy.md").write_text(summary(results))
 
 
 if __name__ == "__main__":

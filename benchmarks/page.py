@@ -1,4 +1,4 @@
-"""Write docs/performance.md and its plots from stored results alone.
+"""Write benchmarks/performance.md and its plots from stored results alone.
 
 A function that is named after a section returns its paragraphs and tables in Markdown.
 """
@@ -17,22 +17,21 @@ RESULTS = Path(__file__).parent / "results"
 MAIN_JOB = RESULTS / "main-job-summary.md"
 
 
-def write_page(results: dict[str, Any], docs: Path) -> Path:
+def write_page(results: dict[str, Any], folder: Path) -> Path:
     """Write the page and the figures; needs matplotlib.
 
     Args:
         results: the contents of benchmarks/results/latest.json.
-        docs: the folder of performance.md and figures/performance-*.svg.
+        folder: where performance.md and performance-peers.svg are written.
 
     Returns:
-        The path of performance.md in `docs`.
+        The path of performance.md.
     """
-    figures = docs / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     searches = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("ceremony-search-*.json"))]
     cluster = json.loads((RESULTS / "cluster.json").read_text())
-    _draw_peers(results, figures / "performance-peers.svg")
-    page = docs / "performance.md"
+    _draw_peers(results, folder / "performance-peers.svg")
+    page = folder / "performance.md"
     page.write_text(_summary(results, cluster, searches))
     return page
 
@@ -45,7 +44,7 @@ def _table(headings: list[str], rows: list[list[str]]) -> str:
 
 
 def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[dict[str, Any]]) -> str:
-    """Return the text of docs/performance.md."""
+    """Return the text of performance.md."""
     return "\n".join(
         [
             "# Performance\n",
@@ -85,7 +84,7 @@ def _peers(results: dict[str, Any], key_bits: int | None = None) -> list[str]:
         "CPU milliseconds for one ciphertext. A ciphertext of Psephos carries a whole packed vector (next table).\n",
     ]
     if key_bits:
-        parts.append("![Encryption beside other libraries](figures/performance-peers.svg)\n")
+        parts.append("![Encryption beside other libraries](performance-peers.svg)\n")
     for entry in (one for one in results["peers"] if key_bits in (None, one["key_bits"])):
         rows = [
             [name, *(f"{work[op]:.4g}" if op in work else "-" for op in ("encrypt", "add", "decrypt"))]

@@ -1,4 +1,4 @@
-"""The program of `make bench`: measure, write benchmarks/results/latest.json, and write docs/performance.md from it.
+"""The program of `make bench`: measure, write benchmarks/results/latest.json, and write performance.md from it.
 
 Figures are CPU seconds of one core or ratios within one run, except the wall-clock seconds of whole commands. `--parts`
 measures some parts again and keeps the results of the others; `--page` writes the page again without measuring. A part
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--bits", type=int, nargs="+", default=[2048, 3072], help="key sizes")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--output", type=Path, default=here / "results" / "latest.json")
-    parser.add_argument("--docs", type=Path, default=here.parent / "docs")
+    parser.add_argument("--pages", type=Path, default=here)
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
     parser.add_argument("--data-dir", help="where HAR is; without it nothing on HAR is measured")
     parser.add_argument("--accept", action="store_true", help="record figures that are worse than before")
@@ -79,7 +79,7 @@ def main() -> None:
                 if worse:
                     continue
             keep(part_results)
-    page = write_page(results, options.docs)
+    page = write_page(results, options.pages)
     console.print(f"results in {options.output}, page in {page}")
     for name, text in all_worse.items():
         console.print(f"worse than recorded: {name}: {text}")

@@ -28,7 +28,7 @@ from psephos.protocol.errors import ConvergenceError, DataError, InvalidParamete
 Floats = NDArray[np.float64]
 
 WHITENED_RIDGE = 0.01
-"""lambda in whitened coordinates: chosen on the development half of docs/accuracy.md."""
+"""lambda in whitened coordinates: chosen on the development half of benchmarks/accuracy.md."""
 
 _BATCH_ENTRIES = 1 << 22  # of the largest stacked array, 32 MiB
 _DIRECT = 1500  # unknowns up to which the Newton system is factorised; beyond it, conjugate gradients

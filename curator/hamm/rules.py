@@ -37,7 +37,7 @@ _PLAUSIBLE = 0.25
 """Energy of plausible labels that linear scores explain, as a share of that of unanimous labels."""
 
 FEW_PARTIES = 100
-"""`choose_method` averages below this number of parties: chosen on the development half of docs/accuracy.md."""
+"""`choose_method` averages below this number of parties: chosen on the development half of benchmarks/accuracy.md."""
 
 LONGEST_NOISE = 1.0
 """Expected norm of the noise of clipped averaging, as a multiple of its radius, up to which it is suggested."""

@@ -19,6 +19,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 FONT = Path(str(find_spec("ziamath").origin)).parent / "fonts" / "STIXTwoMath-Regular.ttf"  # type: ignore[union-attr]
+FIGURE = ROOT / "benchmarks" / "performance-peers.svg"
 PACKAGES = {
     "protocol": "What every role shares",
     "parties": "A data owner",
@@ -33,6 +34,13 @@ PRINTED = {
     "security/parameters.md": "tests/security/lab/parameters.py",
 }
 """Pages that a program prints when the site is built; files link to the program, which stands in the repository."""
+
+MEASURED = {
+    "accuracy.md": "benchmarks/accuracy.md",
+    "performance.md": "benchmarks/performance.md",
+    "measurements.md": "benchmarks/README.md",
+}
+"""Pages that stand beside the programs that measured."""
 
 ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md"]),
@@ -50,7 +58,7 @@ ORDER: list[tuple[str, list[str]]] = [
     ),
     ("How it works", ["protocols/", "theory.md"]),
     ("Security", ["security/"]),
-    ("Results", ["accuracy.md", "performance.md", "compared.md"]),
+    ("Results", ["accuracy.md", "performance.md", "measurements.md", "compared.md"]),
     ("Examples", ["examples/"]),
     ("Look up", ["commands.md", "library.md", "report.md", "json.md", "wire.md", "design.md"]),
 ]
@@ -63,7 +71,9 @@ def on_files(files: Files, config: Any) -> Files:
     for name in ("site.css", "iframe-worker.js"):
         pages[f"assets/{name}"] = (ROOT / "docs" / "config" / name).read_text(encoding="utf-8")
     pages |= _examples()
-    files.append(File.generated(config, "assets/STIXTwoMath-Regular.ttf", abs_src_path=str(FONT)))
+    pages |= {name: (ROOT / path).read_text(encoding="utf-8") for name, path in MEASURED.items()}
+    for name, path in {"assets/STIXTwoMath-Regular.ttf": FONT, FIGURE.name: FIGURE}.items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     config["nav"] = _nav([file.src_uri for file in files.documentation_pages()])
@@ -71,22 +81,24 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """A link to a page's program leads to the page; one to any other file that is no page becomes the file's name."""
-    printed = {ROOT / program: name for name, program in PRINTED.items()}
+    """A link to a page's source leads to the page; one to any other file that is no page becomes the file's name."""
+    pages = {ROOT / source: name for name, source in (PRINTED | MEASURED).items()}
     here = Path(page.file.src_uri).parent
+    source = ROOT / MEASURED.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
     def resolve(match: re.Match[str]) -> str:
         text, target = match.group(1), match.group(2)
         if re.match(r"[a-z]+:|#|/", target):
             return match.group(0)
         file, hash_, anchor = target.partition("#")
-        path = (ROOT / "docs" / here / file).resolve()
-        if path in printed:
-            return f"[{text}]({os.path.relpath(printed[path], here)}{hash_}{anchor})"
+        path = (source.parent / file).resolve()
         inside = path.is_relative_to(ROOT / "docs")
-        if path.exists() and (not inside or path.is_dir() or path.suffix in (".py", ".ipynb")):
+        if path not in pages and path.exists() and (not inside or path.is_dir() or path.suffix in (".py", ".ipynb")):
             name = str(path.relative_to(ROOT))
             return text if text.strip("`") == name else f"{text} (`{name}`)"
+        if path in pages or inside:
+            name = pages[path] if path in pages else str(path.relative_to(ROOT / "docs"))
+            return f"[{text}]({os.path.relpath(name, here)}{hash_}{anchor})"
         return match.group(0)
 
     markdown = re.sub(r"^```mermaid\n(.*?)^```$", lambda block: _sequence(block.group(1)), markdown, flags=re.S | re.M)
