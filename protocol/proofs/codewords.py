@@ -53,7 +53,7 @@ from psephos.protocol.proofs.field import (
     values,
 )
 from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
-from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_columns_root
+from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
 from psephos.protocol.randomness import Randomness
 
 QUERIES = 152
@@ -347,7 +347,7 @@ class CommittedMatrix:
     def __init__(self, polynomials: Words, layout: MatrixLayout, randomness: Randomness) -> None:
         self.codewords = coset_values(polynomials, layout.size)
         self._salts = randomness.draw(SALT_BYTES * layout.size)
-        self.tree = MerkleTree.of_columns(self._salts, self.codewords)
+        self.tree = MerkleTree(self._salts, self.codewords)
 
     def open(self, places: Sequence[int]) -> bytes:
         """Encode the columns at these places with their salts and Merkle path."""
@@ -561,7 +561,7 @@ class Verification:
         path = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
         columns = np.ascontiguousarray(opened[:, SALT_BYTES:]).view("<u8").astype(np.uint64)
         columns = np.ascontiguousarray(columns.T)
-        if opened_columns_root(places, opened[:, :SALT_BYTES].tobytes(), columns, self.layout.size, path) != root:
+        if opened_root(places, opened[:, :SALT_BYTES].tobytes(), columns, self.layout.size, path) != root:
             raise ProofError("the opened columns of a proof of validity are not the committed ones")
         if columns.size and columns.max() >= np.uint64(PRIME):
             raise ProofError("a proof of validity has a number outside the field")

@@ -4,9 +4,9 @@ p - 1 is divisible by 2^32, so roots of unity exist for every order 2^i that a R
 2^64 = 2^32 - 1 and 2^96 = -1, so a product of two words is reduced by shifts and additions. All functions work on
 uint64 arrays with entries below p. The fast transform is that of Cooley and Tukey (1965).
 
-Every function is computed by field.c, or by numpy, which relies on the wrap-around of words. Both give identical words;
-field.c is several times faster. It is built if there is a compiler. If PSEPHOS_KERNEL selects "gmpy2"
-(`psephos.protocol.paillier.kernel`), no C extension is used; `use` selects one of `KERNELS`.
+field.c computes, or `field_numpy`, which has the same functions and gives identical words many times slower. field.c is
+built if there is a compiler. If PSEPHOS_KERNEL selects "gmpy2" (`psephos.protocol.paillier.kernel`), no C extension is
+used; `use` selects one of `KERNELS`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def use(name: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
-def native() -> Any:
-    """Return the C extension, or None if numpy computes."""
+def kernel() -> Any:
+    """Return what computes: the C extension, or its functions in numpy."""
     name = _chosen.get() or (KERNELS[0] if compiled() else "numpy")
-    return _field if name == "c" else None
+    return _field if name == "c" else field_numpy
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
@@ -68,12 +68,11 @@ def aligned(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _words(array: Words) -> Words:
-    """Return field elements as field.c reads them."""
     return aligned(np.asarray(array, dtype=np.uint64))
 
 
 def _entrywise(compute: Any, a: Words, b: Words) -> Words:
-    """Return what field.c computes from two arrays entry by entry. The second is repeated, but not copied."""
+    """Return what a kernel computes from two arrays entry by entry. The second is repeated, but not copied."""
     a, b = _words(a), _words(b)
     shape = a.shape if a.shape == b.shape else np.broadcast_shapes(a.shape, b.shape)
     if a.shape != shape:
@@ -87,23 +86,17 @@ def _entrywise(compute: Any, a: Words, b: Words) -> Words:
 
 def add(a: Words, b: Words) -> Words:
     """Return a + b, entry by entry."""
-    if kernel := native():
-        return _entrywise(kernel.add, a, b)
-    return field_numpy.add(a, b)
+    return _entrywise(kernel().add, a, b)
 
 
 def sub(a: Words, b: Words) -> Words:
     """Return a - b, entry by entry."""
-    if kernel := native():
-        return _entrywise(kernel.subtract, a, b)
-    return field_numpy.sub(a, b)
+    return _entrywise(kernel().subtract, a, b)
 
 
 def mul(a: Words, b: Words) -> Words:
     """Return a * b, entry by entry."""
-    if kernel := native():
-        return _entrywise(kernel.multiply, a, b)
-    return field_numpy.mul(a, b)
+    return _entrywise(kernel().multiply, a, b)
 
 
 def dot(weights: Words, rows: Words) -> Words:
@@ -114,29 +107,23 @@ def dot(weights: Words, rows: Words) -> Words:
 
 def column_sum(rows: Words) -> Words:
     """Sum over the first axis."""
-    if kernel := native():
-        sums = np.empty(rows.shape[1:], dtype=np.uint64)
-        kernel.column_sums(sums, _words(rows))
-        return sums
-    return field_numpy.column_sum(rows)
+    sums = np.empty(rows.shape[1:], dtype=np.uint64)
+    kernel().column_sums(sums, _words(rows))
+    return sums
 
 
 def sum_of_products(left: Words, right: Words) -> Words:
     """Return sum_r left[r] right[r], the products entry by entry; both (m, ...) -> (...)."""
-    if kernel := native():
-        sums = np.empty(left.shape[1:], dtype=np.uint64)
-        kernel.column_sums(sums, _words(left), _words(right))
-        return sums
-    return column_sum(mul(left, right))
+    sums = np.empty(left.shape[1:], dtype=np.uint64)
+    kernel().column_sums(sums, _words(left), _words(right))
+    return sums
 
 
 def inverse(a: Words) -> Words:
-    """Return 1 / a, entry by entry, by one division for all of them (Montgomery 1987); the inverse of 0 is 0."""
-    if kernel := native():
-        result = np.empty(a.shape, dtype=np.uint64)
-        kernel.inverses(result, _words(a))
-        return result
-    return field_numpy.inverse(a)
+    """Return 1 / a, entry by entry; the inverse of 0 is 0."""
+    result = np.empty(a.shape, dtype=np.uint64)
+    kernel().inverses(result, _words(a))
+    return result
 
 
 def ext_inverse(a: Words) -> Words:
@@ -148,93 +135,69 @@ def ext_inverse(a: Words) -> Words:
 
 def product(left: Words, right: Words) -> Words:
     """Return the matrix product of (m, c) and (c, n)."""
-    if kernel := native():
-        result = np.empty((len(left), right.shape[1]), dtype=np.uint64)
-        if left.shape[1] != len(right):
-            raise ValueError(f"shapes {left.shape} and {right.shape} have no matrix product")
-        if result.size:
-            kernel.product(result, _words(left), _words(right), len(left))
-        return result
-    return field_numpy.product(left, right)
+    result = np.empty((len(left), right.shape[1]), dtype=np.uint64)
+    if result.size:
+        kernel().product(result, _words(left), _words(right), len(left))
+    return result
 
 
 def values(polynomials: Words, size: int) -> Words:
-    """Evaluate polynomials at the powers of a root of unity.
-
-    Args:
-        polynomials: coefficients, (m, c), one polynomial per row.
-
-    Returns:
-        Values, (m, size).
-    """
-    if kernel := native():
-        return _evaluated(kernel, polynomials, size, 1)
-    return field_numpy.transform(polynomials, size, _root(size), 1, 1)
+    """Evaluate polynomials, coefficients (m, c), at the powers of a root of unity, (m, size)."""
+    return _evaluated(polynomials, size, 1)
 
 
 def coefficients(evaluations: Words) -> Words:
     """Interpolate: the inverse of `values`, (m, n) -> (m, n)."""
-    size = evaluations.shape[1]
-    if kernel := native():
-        result = np.empty(evaluations.shape, dtype=np.uint64)
-        if result.size:
-            kernel.transform(result, _words(evaluations), *_inverse_tables(size), size)
-        return result
-    scale = pow(size, PRIME - 2, PRIME)
-    return field_numpy.transform(evaluations, size, pow(_root(size), PRIME - 2, PRIME), 1, scale)
+    result, size = np.empty(evaluations.shape, dtype=np.uint64), evaluations.shape[1]
+    if result.size:
+        kernel().transform(result, _words(evaluations), *_inverse_tables(size), size)
+    return result
 
 
 def coset_values(polynomials: Words, size: int) -> Words:
     """Evaluate polynomials at the generator times the powers of `values`, a coset disjoint from those powers."""
-    if kernel := native():
-        return _evaluated(kernel, polynomials, size, GENERATOR)
-    return field_numpy.transform(polynomials, size, _root(size), GENERATOR, 1)
+    return _evaluated(polynomials, size, GENERATOR)
 
 
 def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Words:
     """Return the columns `places` of `coset_values`, (m, places); cheaper when there are few."""
-    if kernel := native():
-        return _evaluated(kernel, polynomials, size, GENERATOR, np.array(places, dtype=np.int64))
-    return coset_values(polynomials, size)[:, list(places)]
+    return _evaluated(polynomials, size, GENERATOR, np.array(places, dtype=np.int64))
 
 
-def _evaluated(
-    kernel: Any, polynomials: Words, size: int, shift: int, places: NDArray[np.int64] | None = None
-) -> Words:
-    """Evaluate polynomials by field.c at `shift` times the powers of a root of order `size`, or at some of them.
+def _evaluated(polynomials: Words, size: int, shift: int, places: NDArray[np.int64] | None = None) -> Words:
+    """Evaluate polynomials at `shift` times the powers of a root of order `size`, or at some of them.
 
     The points are divided into cosets of the smallest group whose order is at least the number of coefficients.
     """
     count, columns = polynomials.shape
-    _root(size)  # refuses sizes of which there is no root
     if columns > size:
         raise ValueError(f"{columns} coefficients are more than the {size} points")
     result = np.zeros((count, size if places is None else len(places)), dtype=np.uint64)
     if result.size and columns:
         tables = _tables(1 << (columns - 1).bit_length(), size, shift)
-        kernel.transform(result, _words(polynomials), *tables, columns, *(() if places is None else (places,)))
+        kernel().transform(result, _words(polynomials), *tables, columns, *(() if places is None else (places,)))
     return result
 
 
 @lru_cache(maxsize=32)
 def _tables(length: int, size: int, shift: int) -> tuple[Words, Words]:
-    """Return what field.c multiplies by: powers of the root of order `length`, and the powers for each coset."""
+    """Return what a transform multiplies by: powers of the root of order `length`, and the powers for each coset."""
     root = _root(size)
     cosets = range(size // length)
-    scales = [field_numpy.powers(shift * pow(root, coset, PRIME) % PRIME, length) for coset in cosets]
+    scales = [powers(shift * pow(root, coset, PRIME) % PRIME, length) for coset in cosets]
     return _twiddles(_root(length), length), np.concatenate(scales)
 
 
 @lru_cache(maxsize=32)
 def _inverse_tables(length: int) -> tuple[Words, Words]:
-    """Return what field.c multiplies by when it interpolates."""
+    """Return what a transform multiplies by when it interpolates."""
     scale = np.array([pow(length, PRIME - 2, PRIME)], dtype=np.uint64)
     return _twiddles(pow(_root(length), PRIME - 2, PRIME), length), np.repeat(scale, length)
 
 
 def _twiddles(root: int, length: int) -> Words:
     """Return length / 2 powers of a root of unity of this order, then length / 4 of its square, and so on."""
-    table = field_numpy.powers(root, max(1, length // 2))
+    table = powers(root, max(1, length // 2))
     stages = [table[:: 1 << stage] for stage in range(length.bit_length() - 1)]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *stages])
 
@@ -247,4 +210,8 @@ def _root(size: int) -> int:
 @lru_cache(maxsize=32)
 def powers(base: int, count: int) -> Words:
     """Return 1, base, base^2, ..., (count,)."""
-    return field_numpy.powers(base, count)
+    result = np.ones(1, dtype=np.uint64)
+    while len(result) < count:
+        step = np.array(pow(base, len(result), PRIME), dtype=np.uint64)
+        result = np.concatenate([result, mul(result, step)])
+    return result[:count]

@@ -1,16 +1,12 @@
-"""The arithmetic of `field` by numpy alone, for machines without its C extension.
+"""The functions of field.c by numpy and hashlib, for machines without a compiler: slower, and the same words.
 
-Entries are computed in pieces that stay in a core's cache, in place, with few passes and without branches. What is
-linear with constant coefficients (transforms, matrix products) is a product of float64 matrices, which BLAS computes
-exactly: the entries of one factor are split into limbs of 22, 22 and 20 bits, the other factor is multiplied by the
-weight of each limb beforehand and split into limbs of 21, 21 and 22 bits, and at most `MOST_TERMS` terms are summed,
-so that no sum exceeds 2^53. A transform is made of transforms of at most 64 points (Cooley and Tukey 1965).
+Each writes into its first argument. Products are computed in pieces that stay in a core's cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+import hashlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,315 +14,140 @@ from numpy.typing import NDArray
 PRIME = 2**64 - 2**32 + 1
 """p, the size of the field."""
 
-PIECE = 1 << 12
-"""Number of words that are computed at a time; with their scratch they take a third of a megabyte."""
-
-MOST_TERMS = 64
-"""Largest number of entries that one product of matrices sums: 64 (2^22 + 2^22 + 2^20) 2^22 < 2^53."""
-
-FEW_PRODUCTS = 1 << 18
-"""Largest number of multiplications in one call of BLAS: for larger ones OpenBLAS starts threads, which here cost more
-than they do.
-"""
-
 Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
 
 _P = np.uint64(PRIME)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-
-_SPLIT = np.uint64(22)
-"""Length of the limbs of one factor in bits, of weights 1, 2^22 and 2^44."""
-
-_SPLIT_MASK = np.uint64((1 << 22) - 1)
-
-_JOIN = np.uint64(21)
-"""Length of the two lower limbs of the other factor, and so of the product."""
-
-_JOIN_MASK = np.uint64((1 << 21) - 1)
+_PIECE = 1 << 12  # words
+_TOGETHER = 1 << 15  # words of products or values that are computed at a time
 
 
-def add(a: Words, b: Words) -> Words:
-    """Return a + b, entry by entry."""
-    return _in_pieces(_add, a, b)
-
-
-def sub(a: Words, b: Words) -> Words:
-    """Return a - b, entry by entry."""
-    return _in_pieces(_subtract, a, b)
-
-
-def mul(a: Words, b: Words) -> Words:
-    """Return a * b, entry by entry."""
-    return _in_pieces(_multiply, a, b)
-
-
-def _in_pieces(compute: Callable[[Words, Words, Words], None], a: Words, b: Words) -> Words:
-    """Return what `compute` writes into its first argument, for arrays of any shapes that broadcast."""
-    shape = a.shape if a.shape == b.shape else np.broadcast_shapes(a.shape, b.shape)
-    result = np.empty(shape, dtype=np.uint64)
-    if result.size <= PIECE:
-        compute(result if shape else result[None], a, b)
-        return result
-    step = max(1, PIECE * shape[0] // result.size)
-    for at in range(0, shape[0], step):
-        compute(result[at : at + step], *(_along(x, at, step, len(shape)) for x in (a, b)))
-    return result
-
-
-def _along(array: Words, at: int, step: int, dimensions: int) -> Words:
-    """Return a part of the first of some axes; an array that is repeated along it is returned as it is."""
-    return array[at : at + step] if array.ndim == dimensions and len(array) > 1 else array
-
-
-def _add(total: Words, a: Words, b: Words) -> None:
-    """Write a + b into another array: a less p - b, and p more if that is negative."""
+def add(total: Words, a: Words, b: Words) -> None:
+    """Write a + b: a less p - b, and p more if that is negative."""
     rest = _P - b
     below = np.less(a, rest)
     np.subtract(a, rest, out=total)
     total += np.multiply(below, _P, dtype=np.uint64)
 
 
-def _subtract(difference: Words, a: Words, b: Words) -> None:
-    """Write a - b into another array."""
+def subtract(difference: Words, a: Words, b: Words) -> None:
+    """Write a - b."""
     below = np.less(a, b)
     np.subtract(a, b, out=difference)
     difference += np.multiply(below, _P, dtype=np.uint64)
 
 
+def multiply(product: Words, a: Words, b: Words) -> None:
+    """Write a * b."""
+    if product.size <= _PIECE:
+        _multiply(product, a, b)
+        return
+    step = max(1, _PIECE * len(product) // product.size)
+    for at in range(0, len(product), step):
+        parts = (x[at : at + step] if x.ndim == product.ndim and len(x) > 1 else x for x in (a, b))
+        _multiply(product[at : at + step], *parts)
+
+
 def _multiply(product: Words, a: Words, b: Words) -> None:
-    """Write a * b into another array; a and b may be any words.
-
-    With a = a0 + a1 2^32 and b likewise, the upper word of the product is
-    a1 b1 + (a0 b1 + a1 b0 + a0 b0 / 2^32) / 2^32, rounded down. It is summed so that nothing overflows.
-    """
+    """Write the upper words of the products of halves into a sum that does not overflow, and reduce it modulo p."""
+    a, b = np.atleast_1d(a), np.atleast_1d(b)  # NumPy warns when a scalar wraps around
     a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
-    middle, cross, upper = np.empty((3, *product.shape), dtype=np.uint64)
-    np.multiply(a, b, out=product)
-    np.multiply(a0, b0, out=middle)
-    middle >>= _HALF
-    middle += np.multiply(a0, b1, out=upper)
-    np.multiply(a1, b0, out=cross)
-    cross += np.bitwise_and(middle, _LOW, out=upper)
-    np.multiply(a1, b1, out=upper)
-    middle >>= _HALF
-    upper += middle
-    cross >>= _HALF
-    upper += cross
-    _reduce(product, upper, middle, cross)
+    middle = a0 * b1 + (a0 * b0 >> _HALF)
+    cross = a1 * b0 + (middle & _LOW)
+    upper = a1 * b1 + (middle >> _HALF) + (cross >> _HALF)
+    lower = a * b
+    # With upper = t 2^32 + u the product is lower - t + u (2^32 - 1), as 2^64 = 2^32 - 1 and 2^96 = -1.
+    top = upper >> _HALF
+    below = lower < top
+    lower -= top
+    lower -= np.multiply(below, _LOW, dtype=np.uint64)
+    product[...] = _sum_with_word(lower, (upper & _LOW) * _LOW)
 
 
-def _reduce(lower: Words, upper: Words, scratch: Words, spare: Words) -> None:
-    """Replace `lower` by lower + upper 2^64 modulo p, for upper words of products; the others are overwritten.
-
-    With upper = t 2^32 + u that is lower - t + u (2^32 - 1), as 2^64 = 2^32 - 1 and 2^96 = -1. A borrow of the
-    difference, as a carry of the sum, is 2^64.
-    """
-    np.bitwise_and(upper, _LOW, out=scratch)
-    upper >>= _HALF
-    below = np.less(lower, upper)
-    lower -= upper
-    lower -= np.multiply(below, _LOW, out=spare)
-    scratch *= _LOW
-    _add_word(lower, scratch, spare)
+def _sum_with_word(total: Words, word: Words) -> Words:
+    """Return total + word modulo p, for a sum of at most 2^65 - 2^32."""
+    total = total + word
+    total += np.multiply(total < word, _LOW, dtype=np.uint64)
+    least: Words = np.minimum(total, total - _P)  # a larger word, by wrap-around, where the total is below p
+    return least
 
 
-def _add_word(total: Words, word: Words, scratch: Words) -> None:
-    """Replace the sum with a word by its remainder modulo p; it must be at most 2^65 - 2^32."""
-    total += word
-    carry = np.less(total, word)
-    total += np.multiply(carry, _LOW, out=scratch)
-    np.subtract(total, _P, out=scratch)  # a larger word, by wrap-around, where the total is below p
-    np.minimum(total, scratch, out=total)
+def column_sums(sums: Words, rows: Words, others: Words | None = None) -> None:
+    """Write the sums over the first axis of rows, or of their products with others."""
+    if others is not None:
+        products = np.empty_like(rows)
+        multiply(products, rows, others)
+        rows = products
+    low, high = (part.sum(axis=0, dtype=np.uint64, keepdims=True) for part in (rows & _LOW, rows >> _HALF))
+    sums[...] = _sum_with_word(_sum_with_word(low, high << _HALF), (high >> _HALF) * _LOW)[0]
 
 
-def column_sum(rows: Words) -> Words:
-    """Sum over the first axis."""
-    entries = int(np.prod(rows.shape[1:]))
-    low, high = np.zeros((2, entries), dtype=np.uint64)
-    step = max(1, PIECE // max(1, entries))
-    for at in range(0, len(rows), step):  # in halves, so that no word overflows
-        some = rows[at : at + step]
-        some = some.reshape(len(some), entries)
-        low += (some & _LOW).sum(axis=0, dtype=np.uint64)
-        high += (some >> _HALF).sum(axis=0, dtype=np.uint64)
-    scratch = np.empty_like(low)
-    _add_word(low, high << _HALF, scratch)
-    high >>= _HALF  # of weight 2^64 = 2^32 - 1
-    high *= _LOW
-    _add_word(low, high, scratch)
-    return low.reshape(rows.shape[1:])
+def inverses(result: Words, a: Words) -> None:
+    """Write 1 / a, by Fermat's theorem; the inverse of 0 is 0."""
+    result[...] = a
+    for bit in f"{PRIME - 2:b}"[1:]:
+        multiply(result, result, result)
+        if bit == "1":
+            multiply(result, result, a)
 
 
-def inverse(a: Words) -> Words:
-    """Return 1 / a, entry by entry, by one division for all of them (Montgomery 1987); the inverse of 0 is 0."""
-    # Multiply in pairs until few entries are left, invert them, and go back.
-    zero = a == 0
-    levels = [np.where(zero, np.uint64(1), a).reshape(-1)]
-    while len(levels[-1]) > 16:
-        below = levels[-1]
-        pairs = mul(below[: len(below) & ~1 : 2], below[1::2])
-        levels.append(np.concatenate([pairs, below[len(below) & ~1 :]]))
-    inverses = np.array([pow(int(one), -1, PRIME) for one in levels.pop()], dtype=np.uint64)
-    for below in reversed(levels):
-        even, last = len(below) & ~1, len(below) & 1
-        pairs = inverses[: len(inverses) - last]
-        swapped = below[:even].reshape(-1, 2)[:, ::-1]
-        inverses = np.concatenate([mul(pairs[:, None], swapped).reshape(-1), inverses[len(pairs) :]])
-    return np.where(zero, np.uint64(0), inverses.reshape(a.shape))
+def product(result: Words, left: Words, right: Words, rows: int) -> None:
+    """Write the matrix product of (rows, c) and (c, n)."""
+    factors = left.T[:, :, None]
+    step = max(1, _TOGETHER // (rows * max(1, len(right))))
+    for at in range(0, right.shape[1], step):
+        some = right[:, None, at : at + step]
+        products = np.empty((len(some), rows, some.shape[2]), dtype=np.uint64)
+        multiply(products, factors, some)
+        column_sums(result[:, at : at + step], products)
 
 
-def powers(base: int, count: int) -> Words:
-    """Return 1, base, base^2, ..., (count,)."""
-    result = np.ones(1, dtype=np.uint64)
-    while len(result) < count:
-        step = np.array(pow(base, len(result), PRIME), dtype=np.uint64)
-        result = np.concatenate([result, mul(result, step)])
-    return result[:count]
-
-
-def split(words: Words, limbs: tuple[Floats, Floats, Floats]) -> None:
-    """Write the limbs of words, the lowest first, into three arrays of their shape."""
-    scratch = np.bitwise_and(words, _SPLIT_MASK)
-    low, middle, high = limbs
-    low[...] = scratch.view(np.int64)  # signed integers are converted faster
-    np.right_shift(words, _SPLIT, out=scratch)
-    scratch &= _SPLIT_MASK
-    middle[...] = scratch.view(np.int64)
-    np.right_shift(words, 2 * _SPLIT, out=scratch)
-    high[...] = scratch.view(np.int64)
-
-
-def join(low: Floats, middle: Floats, high: Floats) -> Words:
-    """Return low + 2^21 middle + 2^42 high modulo p, entry by entry, for integers from 0 to 2^53."""
-    total, carry, top = (part.astype(np.int64).view(np.uint64) for part in (low, middle, high))
-    carry += total >> _JOIN
-    total &= _JOIN_MASK
-    top += carry >> _JOIN
-    carry &= _JOIN_MASK
-    carry <<= _JOIN
-    total |= carry
-    total |= np.left_shift(top, 2 * _JOIN, out=carry)
-    top >>= _SPLIT  # of weight 2^64 = 2^32 - 1
-    top *= _LOW
-    _add_word(total, top, carry)
-    return total
-
-
-def expand(matrix: Words) -> Floats:
-    """Return what multiplies limbs (3 c, n) as a matrix (m, c) multiplies numbers (c, n), (3, m, 3 c).
-
-    The three products are the arguments of `join`.
-    """
-    rows, columns = matrix.shape
-    limbs = np.empty((3, rows, 3, columns))
-    for place in range(3):
-        scaled = mul(matrix, np.array(1 << 22 * place, dtype=np.uint64)) if place else matrix
-        limbs[0, :, place] = (scaled & _JOIN_MASK).view(np.int64)
-        limbs[1, :, place] = (scaled >> _JOIN & _JOIN_MASK).view(np.int64)
-        limbs[2, :, place] = (scaled >> 2 * _JOIN).view(np.int64)
-    return limbs.reshape(3, rows, 3 * columns)
-
-
-def _products_with(matrix: Floats, limbs: Floats) -> Words:
-    """Return the product of a matrix and numbers, (..., m, n)."""
-    _, rows, terms = matrix.shape
-    columns = limbs.shape[-1]
-    sums = np.empty((*limbs.shape[:-2], 3, rows, columns))
-    high = min(rows, 64)
-    wide = max(1, FEW_PRODUCTS // (terms * max(1, high)))
-    for top in range(0, rows, high or 1):
-        for left in range(0, columns, wide):
-            part = sums[..., top : top + high, left : left + wide]
-            np.matmul(matrix[:, top : top + high], limbs[..., None, :, left : left + wide], out=part)
-    return join(sums[..., 0, :, :], sums[..., 1, :, :], sums[..., 2, :, :])
-
-
-def product(left: Words, right: Words) -> Words:
-    """Return the matrix product of (m, c) and (c, n)."""
-    if left.shape[1] != len(right):
-        raise ValueError(f"shapes {left.shape} and {right.shape} have no matrix product")
-    (rows, inner), columns = left.shape, right.shape[1]
-    if rows > columns:  # the smaller factor is expanded
-        return np.ascontiguousarray(product(right.T, left.T).T)
-    total = np.zeros((rows, columns), dtype=np.uint64)
-    for begin in range(0, inner, MOST_TERMS):
-        terms = right[begin : begin + MOST_TERMS]
-        matrix = expand(left[:, begin : begin + MOST_TERMS])
-        step = max(1, 2 * PIECE // max(rows, len(terms)))
-        for at in range(0, columns, step):
-            some = terms[:, at : at + step]
-            limbs = np.empty((3, *some.shape))
-            split(some, (limbs[0], limbs[1], limbs[2]))
-            sums = _products_with(matrix, limbs.reshape(3 * len(some), -1))
-            total[:, at : at + step] = add(total[:, at : at + step], sums) if begin else sums
-    return total
-
-
-def transform(polynomials: Words, size: int, root: int, shift: int, scale: int) -> Words:
-    """Evaluate polynomials at `shift` times the powers of a root of unity, and multiply the values by `scale`.
-
-    The coefficient at the place B a + b and the value at the place e + E f, E = size / B, meet in the factor
-    (shift^B root^(B e))^a (shift root^e)^b (root^E)^(b f): a transform of size E over a, a multiplication by the factor
-    of b and e, and a transform of size B over b.
+def transform(
+    result: Words, polynomials: Words, twiddles: Words, scales: Words, columns: int, places: Any = slice(None)
+) -> None:
+    """Write values of polynomials (Stockham's ordering of Cooley and Tukey 1965), all or those at some places.
 
     Args:
-        polynomials: coefficients, (m, c), one polynomial per row.
-
-    Returns:
-        Values, (m, size).
+        twiddles, scales: those of `field`, which divide the points into cosets of a group.
+        columns: number of coefficients.
     """
-    columns = polynomials.shape[1]
-    if columns > size:
-        raise ValueError(f"{columns} coefficients are more than the {size} points")
-    result = np.zeros((len(polynomials), size), dtype=np.uint64)
-    step = max(1, 2 * PIECE // size)
-    some_rows = _two_steps
-    if columns <= 8 or (columns <= MOST_TERMS and columns * size <= 1 << 13):
-        some_rows, step = _direct, max(1, min(step, FEW_PRODUCTS // max(1, 3 * columns * size)))
-    for at in range(0, len(result) if columns else 0, step):
-        result[at : at + step] = some_rows(polynomials[at : at + step], size, root, shift, scale)
-    return result
+    length = 1 << (columns - 1).bit_length()
+    scales = scales.reshape(-1, length)[:, :columns]
+    step = max(1, _TOGETHER // scales.size)
+    for first in range(0, len(result), step):
+        some = polynomials[first : first + step, None]
+        points = np.zeros((len(some), len(scales), length, 1), dtype=np.uint64)
+        multiply(points[:, :, :columns, 0], some, scales)
+        at = 0
+        while (half := points.shape[2] // 2) > 0:
+            left, right = points[:, :, :half], points[:, :, half:]
+            points = np.empty((*left.shape[:3], 2, left.shape[3]), dtype=np.uint64)
+            add(points[:, :, :, 0], left, right)
+            difference = np.empty_like(left)
+            subtract(difference, left, right)
+            multiply(points[:, :, :, 1], difference, twiddles[at : at + half, None])
+            points = points.reshape(len(some), len(scales), half, -1)
+            at += half
+        result[first : first + step] = (
+            points.reshape(len(some), len(scales), length).swapaxes(1, 2).reshape(len(some), -1)[:, places]
+        )
 
 
-def _direct(polynomials: Words, size: int, root: int, shift: int, scale: int) -> Words:
-    """Compute `transform` as one matrix product."""
-    count, columns = polynomials.shape
-    limbs = np.empty((count, 3, columns))
-    split(polynomials, (limbs[:, 0], limbs[:, 1], limbs[:, 2]))
-    return join(*(limbs.reshape(count, 3 * columns) @ _direct_table(columns, size, root, shift, scale)))
+def hash_columns(hashes: bytearray, salts: bytes, columns: Words) -> None:
+    """Write the SHA-256 of a zero byte, a salt and a column, for each column."""
+    count = columns.shape[1]
+    words = np.ascontiguousarray(columns.T).astype("<u8", copy=False).view(np.uint8)
+    salted = np.frombuffer(salts, dtype=np.uint8).reshape(count, -1)
+    hashes[:] = _hash_rows(np.concatenate([np.zeros((count, 1), dtype=np.uint8), salted, words], axis=1))
 
 
-def _two_steps(polynomials: Words, size: int, root: int, shift: int, scale: int) -> Words:
-    """Compute `transform` by its equation."""
-    count, columns = polynomials.shape
-    inner = min(64, 1 << (columns.bit_length() + 1) // 2)  # B
-    outer, points = -(-columns // inner), size // inner
-    rows = np.zeros((count, outer * inner), dtype=np.uint64)
-    rows[:, :columns] = polynomials
-    rows = np.ascontiguousarray(rows.reshape(count, outer, inner).swapaxes(1, 2)).reshape(-1, outer)
-    partial = transform(rows, points, pow(root, inner, PRIME), pow(shift, inner, PRIME), 1)
-    factors, matrix = _two_step_tables(inner, size, root, shift, scale)
-    partial = mul(partial.reshape(count, inner, points), factors)
-    limbs = np.empty((count, 3, inner, points))
-    split(partial, (limbs[:, 0], limbs[:, 1], limbs[:, 2]))
-    return _products_with(matrix, limbs.reshape(count, 3 * inner, points)).reshape(count, size)
+def hash_pairs(parents: bytearray, hashes: bytes) -> None:
+    """Write the SHA-256 of a one byte and two hashes, for each two that follow each other."""
+    pairs = np.frombuffer(hashes, dtype=np.uint8).reshape(-1, 64)
+    parents[:] = _hash_rows(np.concatenate([np.ones((len(pairs), 1), dtype=np.uint8), pairs], axis=1))
 
 
-@lru_cache(maxsize=64)
-def _direct_table(columns: int, size: int, root: int, shift: int, scale: int) -> Floats:
-    """Return the matrix of `_direct`, (3, 3 columns, size)."""
-    places = np.outer(np.arange(size), np.arange(columns)) % size
-    matrix = mul(powers(root, size)[places], mul(powers(shift, columns), np.array(scale, dtype=np.uint64)))
-    return np.ascontiguousarray(expand(matrix).swapaxes(1, 2))
-
-
-@lru_cache(maxsize=64)
-def _two_step_tables(inner: int, size: int, root: int, shift: int, scale: int) -> tuple[Words, Floats]:
-    """Return the factors of b and e, (inner, size / inner), and the matrix of the transform over b."""
-    points = size // inner
-    scales = mul(powers(shift, inner), np.array(scale, dtype=np.uint64))
-    factors = mul(powers(root, size)[np.outer(np.arange(inner), np.arange(points))], scales[:, None])
-    places = np.outer(np.arange(inner), np.arange(inner)) % inner
-    return factors, expand(powers(pow(root, points, PRIME), inner)[places])
+def _hash_rows(rows: NDArray[np.uint8]) -> bytes:
+    data, length, sha256 = rows.tobytes(), rows.shape[1], hashlib.sha256
+    return b"".join([sha256(data[at : at + length]).digest() for at in range(0, len(data), length)])

@@ -25,11 +25,7 @@ PUBLIC = {
     "protocol/proofs/field.py::_inverse_tables": "constants of the field",
     "protocol/proofs/field.py::_root": "constants of the field",
     "protocol/proofs/field.py::_tables": "a place",
-    "protocol/proofs/field.py::coefficients": "constants of the field",
-    "protocol/proofs/field_numpy.py::_two_step_tables": "a number of points",
-    "protocol/proofs/field_numpy.py::_two_steps": "a number of points",
-    "protocol/proofs/field_numpy.py::inverse": "-1",
-    "protocol/proofs/field_numpy.py::powers": "a place",
+    "protocol/proofs/field.py::powers": "a place",
     "protocol/proofs/knowledge.py::_holds_together": "n^s",
     "protocol/proofs/knowledge.py::_residue": "n^s",
 }

@@ -21,18 +21,15 @@ from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier import kernel
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.proofs import field, field_numpy, merkle
+from psephos.protocol.proofs import field, field_numpy
 from psephos.protocol.proofs.field import GENERATOR, KERNELS, NONRESIDUE, PRIME, Words
-from psephos.protocol.proofs.field_numpy import MOST_TERMS, PIECE
 from psephos.protocol.proofs.merkle import MerkleTree, opened_root
 from psephos.protocol.proofs.validity import Layout, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
 from tests.tiers import sampled
 
 EDGES = [0, 1, 2, 2**32 - 1, 2**32, 2**32 + 1, PRIME - 1, PRIME - 2, PRIME - 2**32, 2**63, 2**63 - 1]
-BEYOND = [PRIME, PRIME + 1, 2**64 - 2**32 + 1, 2**64 - 1]
-"""Words that are no field elements; what numpy multiplies may be one."""
-
+PIECE = field_numpy._PIECE
 SEEDS = st.integers(0, 2**32)
 with_c = pytest.mark.skipif("c" not in KERNELS, reason="no compiler on this machine")
 
@@ -83,7 +80,7 @@ def test_arrays_agree_with_integers(computed: str, seed: int, rows: int, columns
 
 
 @pytest.mark.parametrize("extreme", [0, PRIME - 1, (1 << 44) - 1, (1 << 63) - 1])
-@pytest.mark.parametrize(("rows", "columns"), [(2, 300), (70, 66), (3, 2 * MOST_TERMS + 5), (PIECE + 1, 2)])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 300), (70, 66), (3, 133), (PIECE + 1, 2)])
 def test_arrays_of_extreme_words(computed: str, extreme: int, rows: int, columns: int) -> None:
     """All limbs of all numbers have their largest values, in one piece of an array and in several."""
     full = np.full((rows, columns), extreme, dtype=np.uint64)
@@ -95,9 +92,6 @@ def test_arrays_of_extreme_words(computed: str, extreme: int, rows: int, columns
 def test_all_pairs_of_extreme_words(computed: str) -> None:
     a, b = (part.reshape(1, -1) for part in np.meshgrid(*[np.array(EDGES, dtype=np.uint64)] * 2))
     check_arrays(a, b)
-    if computed == "numpy":
-        a, b = (part.reshape(-1) for part in np.meshgrid(*[np.array(EDGES + BEYOND, dtype=np.uint64)] * 2))
-        assert field.mul(a, b).tolist() == [x * y % PRIME for x, y in zip(a.tolist(), b.tolist(), strict=True)]
 
 
 SHAPES = [((3, 5), (5,)), ((5,), (3, 1)), ((4, 1), (4, 3)), ((), ()), ((2, 3, 4), (3, 1)), ((0, 3), (3,))]
@@ -162,58 +156,33 @@ def test_transforms_of_every_size(computed: str, size: int) -> None:
     assert np.array_equal(field.values(field.coefficients(evaluations), size), evaluations)
 
 
-@given(st.lists(st.one_of(st.sampled_from(EDGES + BEYOND), st.integers(0, 2**64 - 1)), min_size=1))
-def test_limbs_are_exact(numbers: list[int]) -> None:
-    limbs = np.empty((3, len(numbers)))
-    field_numpy.split(np.array(numbers, dtype=np.uint64), (limbs[0], limbs[1], limbs[2]))
-    assert limbs.max() < 1 << 22
-    assert [sum(int(x) << 22 * place for place, x in enumerate(limb)) for limb in limbs.T] == numbers
-    assert MOST_TERMS * (2 * (2**22 - 1) + 2**20 - 1) * (2**22 - 1) <= 2**53
-
-
-SUM = st.one_of(st.sampled_from([0, 1, 2**21 - 1, 2**21, 2**22, 2**42, 2**53 - 1, 2**53]), st.integers(0, 2**53))
-
-
-@given(st.lists(st.tuples(SUM, SUM, SUM), min_size=1))
-def test_sums_of_limbs_are_joined(triples: list[tuple[int, int, int]]) -> None:
-    low, middle, high = np.array(triples, dtype=np.float64).T
-    expected = [(x + (y << 21) + (z << 42)) % PRIME for x, y, z in triples]
-    assert field_numpy.join(low, middle, high).tolist() == expected
-
-
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7, 8, 9, 60])
 @pytest.mark.parametrize("salt", [0, 4, 32, 36])
-def test_hashes_of_columns_are_those_of_hashlib(computed: str, rows: int, salt: int) -> None:
-    """Every number of columns beside a multiple of sixteen, and every length beside that of a block."""
-    for columns in (1, 2, 15, 16, 17, 33):
+def test_a_merkle_tree_is_that_of_rfc_9162(computed: str, rows: int, salt: int) -> None:
+    """With hashlib; field.c hashes sixteen leaves or nodes at a time, each of any number of blocks."""
+    for columns in (1, 2, 16, 32, 64):
         matrix = words(rows, rows, columns) if rows else np.zeros((0, columns), dtype=np.uint64)
         salts = SimulationRandomness(rows).draw(salt * columns)
-        expected = [
+        level = [
             hashlib.sha256(b"\0" + salts[at * salt : (at + 1) * salt] + matrix[:, at].astype("<u8").tobytes()).digest()
             for at in range(columns)
         ]
-        assert merkle.hash_columns(salts, matrix) == b"".join(expected)
-        assert merkle.hash_columns(salts, np.asfortranarray(matrix)) == b"".join(expected)
-    with pytest.raises(InvalidParameter):
-        merkle.hash_columns(bytes(5), np.zeros((2, 4), dtype=np.uint64))
+        while len(level) > 1:
+            level = [hashlib.sha256(b"\1" + level[at] + level[at + 1]).digest() for at in range(0, len(level), 2)]
+        assert MerkleTree(salts, matrix).root == MerkleTree(salts, np.asfortranarray(matrix)).root == level[0]
 
 
 @given(st.sets(st.integers(0, 15), min_size=1), st.integers(0, 15))
 def test_a_merkle_tree_opens_its_leaves(computed: str, places: set[int], changed: int) -> None:
-    leaves = [bytes([place]) * 3 for place in range(16)]
-    tree = MerkleTree(leaves)
-    path = tree.path(sorted(places))
-    opened = {place: leaves[place] for place in places}
-    assert opened_root(opened, 16, path) == tree.root
-    assert opened_root({**opened, min(places): b"another"}, 16, path) != tree.root
+    columns, salts, at = words(1, 2, 16), SimulationRandomness(1).draw(4 * 16), list(places)
+    tree = MerkleTree(salts, columns)
+    path, opened = tree.path(at), np.ascontiguousarray(columns[:, at])
+    their_salts = b"".join(salts[4 * place : 4 * place + 4] for place in at)
+    assert opened_root(at, their_salts, opened, 16, path) == tree.root
+    assert opened_root(at, their_salts, opened ^ np.uint64(1), 16, path) != tree.root
     if path:
         spot = changed % len(path)
-        assert opened_root(opened, 16, [*path[:spot], b"y" * 32, *path[spot + 1 :]]) != tree.root
-
-
-def test_the_merkle_tree_is_that_of_rfc_9162(computed: str) -> None:
-    left, right = (hashlib.sha256(b"\0" + leaf).digest() for leaf in (b"a", b"b"))
-    assert MerkleTree([b"a", b"b"]).root == hashlib.sha256(b"\1" + left + right).digest()
+        assert opened_root(at, their_salts, opened, 16, [*path[:spot], b"y" * 32, *path[spot + 1 :]]) != tree.root
 
 
 @with_c
@@ -244,7 +213,7 @@ def test_sizes_and_places_that_do_not_fit_are_rejected() -> None:
             lambda: field.product(words(1, 2, 3), words(1, 2, 3)),
             *(lambda at=at: field.coset_values_at(words(1, 2, 4), 16, [3, at]) for at in (-1, 16, 2**40, -(2**62))),
         ):
-            with pytest.raises(ValueError, match=r"coefficients|product|place"):
+            with pytest.raises(ValueError):  # noqa: PT011
                 compute()
 
 
@@ -320,19 +289,19 @@ def test_arguments_of_other_kinds_are_rejected(name: str, count: int) -> None:
 @with_c
 def test_the_switch_of_all_kernels_selects_numpy() -> None:
     contextvars.Context().run(check_the_switch)
-    program = "from psephos.protocol.proofs import field; print(field.native())"
+    program = "from psephos.protocol.proofs import field; print(field.kernel())"
     environment = {**os.environ, "PSEPHOS_KERNEL": "gmpy2"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "None"
+    assert "field_numpy" in done.stdout
 
 
 def check_the_switch() -> None:
-    assert field.native() is field._field
+    assert field.kernel() is field._field
     with kernel.use("gmpy2"):
-        assert field.native() is None
+        assert field.kernel() is field_numpy
         with field.use("c"):
-            assert field.native() is field._field
+            assert field.kernel() is field._field
     with field.use("numpy"):
-        assert field.native() is None
+        assert field.kernel() is field_numpy
     with pytest.raises(InvalidParameter), field.use("abacus"):
         pass

@@ -220,7 +220,7 @@ class DeviatingCommitment(codewords.CommittedMatrix):
         if self.word is not None:
             self.codewords[-1] = self.word
         self._salts = randomness.draw(32 * layout.size)
-        self.tree = MerkleTree.of_columns(self._salts, self.codewords)
+        self.tree = MerkleTree(self._salts, self.codewords)
 
 
 def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
