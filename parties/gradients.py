@@ -38,11 +38,7 @@ class LocalLoss:
     """Cumulative loss G_k of a party's records. The records are a secret, which `repr` does not show."""
 
     def __init__(self, X: ArrayLike, y: ArrayLike, loss: str = "logistic", *, half_width: float = 0.5) -> None:
-        """
-        Args:
-            X: float64 (n, d), rows of norm at most 1.
-            y: labels -1 and +1, (n,).
-        """
+        """Check rows (n, d) of norm at most 1, and labels -1 and +1, (n,)."""
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
             raise DataError("X must have shape (n, d), with at least one record and one feature")
@@ -60,7 +56,6 @@ class LocalLoss:
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return int(self.X.shape[1])
 
     def gradient(self, w: ArrayLike) -> Floats:
@@ -73,14 +68,7 @@ class LocalLoss:
 
 
 def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
-    """Map the classes 0 and 1 to -1 and +1, the labels of Rajkumar and Agarwal 2012.
-
-    Args:
-        y: class numbers, (n,).
-
-    Returns:
-        int64 (n,).
-    """
+    """Map class numbers 0 and 1, (n,), to -1 and +1, the labels of Rajkumar and Agarwal 2012."""
     labels = np.asarray(y)
     if not np.isin(labels, (0, 1)).all():
         raise DataError("PSGD is for two classes, so labels must be 0 and 1")

@@ -42,14 +42,7 @@ __all__ = ["HolderAnswered", "KeyHolder"]
 @storable
 @dataclass(frozen=True)
 class HolderAnswered:
-    """The holder has answered in this round, and can repeat its answer.
-
-    Attributes:
-        members: bit map of the counted parties.
-        columns: the product's ciphertexts.
-        request: the request that was answered.
-        answer: the encoded partial decryption.
-    """
+    """The holder has answered a request in this round, and can repeat the encoded partial decryption."""
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
@@ -73,10 +66,9 @@ class KeyHolder(Observer):
         public: bool = False,
         noise: Callable[[], IntegerVector] | None = None,
     ) -> None:
-        """
+        """Create the role.
+
         Args:
-            share: this holder's share of the key.
-            round_: the round to watch.
             openings: ledger of the noise that it has added, and what it has confirmed and opened; on disk where the
                 holder can be restarted.
             seen: product of ballots that another process of this holder has multiplied.
@@ -116,10 +108,8 @@ class KeyHolder(Observer):
     def closed(self, state: VoteClosed) -> Step:
         """Post a confirmation of the product, in a round with confirmations.
 
-        The ledger allows one product per round, so a holder that is shown two different boards confirms one only.
-
-        Raises:
-            AlreadyOpenedError: this holder has confirmed another product of the round.
+        The ledger allows one product per round, so a holder that is shown two different boards confirms one only; it
+        raises AlreadyOpenedError for another.
         """
         seen = self.product(state)
         if not self.round.confirmations:
@@ -194,7 +184,6 @@ class KeyHolder(Observer):
         return Step(state)
 
     def _first_of(self, members: int) -> str:
-        """Return the first sender in a bit map."""
         return self.round.sender((members & -members).bit_length() - 1)
 
     def _decode_request(self, entry: Entry) -> TallyRequest:
@@ -221,9 +210,7 @@ class KeyHolder(Observer):
         )
 
     def listens(self, state: Any) -> bool:
-        """Return False: requests contain no secret."""
         return False
 
     def _result(self, state: Any) -> None:
-        """Return None: a holder computes no result for itself."""
         return

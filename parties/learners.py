@@ -1,8 +1,7 @@
 """Local classifiers of the parties: any scikit-learn classifier, adapted to voting.
 
-Hamm 2016, section 3.1, treats local classifiers as black boxes. Voting needs only that a classifier votes for one of
-the K agreed classes, also when the party's data contains some of them or a single one. `LocalClassifier` ensures this;
-`make_learner` creates one from a name or from any scikit-learn classifier.
+Hamm 2016, section 3.1, treats local classifiers as black boxes. `LocalClassifier` ensures that they vote for one of the
+K agreed classes, also when the party's data contains some of them or a single one.
 """
 
 from __future__ import annotations
@@ -34,13 +33,11 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     lam : float, default=1e-4
         lambda of the ridge.
     n_classes : int or None, default=None
-        K: labels are 0 to K - 1, and all of them are part of the objective, whether they occur or not. None takes the
-        labels that occur, at least two.
+        K: labels are 0 to K - 1, and all of them are part of the objective. None takes the labels that occur.
     tolerance : float, default=1e-8
         As in `train_parties`.
     coordinates : float64 array of shape (d, r) or None, default=None
-        Public coordinates (`psephos.curator.statistic.public_coordinates`). The objective is then in the
-        coordinates of the rows at unit length, of whatever length they were.
+        Public coordinates (`psephos.curator.statistic.public_coordinates`) of the rows at unit length.
 
     Attributes
     ----------
@@ -115,8 +112,7 @@ class LocalClassifier:
     """A party's classifier of any kind over the agreed classes. A secret: `repr` shows neither parameters nor data.
 
     With a single class, or with samples that are all equal, it votes for its most frequent class without training,
-    because most classifiers cannot be trained on such data. `RidgeLogistic` can, and is trained then too, because
-    averaging needs its minimiser.
+    because most classifiers cannot be trained on such data. `RidgeLogistic` can: averaging needs its minimiser.
     """
 
     def __init__(self, make: Callable[[int], Any], *, classes: int | Sequence[Any], seed: int = 0) -> None:
@@ -144,12 +140,7 @@ class LocalClassifier:
         return np.asarray(self._estimator.coef_)
 
     def fit(self, X: NDArray[np.floating], y: Sequence[Any] | NDArray[Any]) -> LocalClassifier:
-        """Train on the party's samples.
-
-        Args:
-            X: (n, d); NaN is passed on to classifiers that accept it.
-            y: labels (n,), each one of the agreed classes.
-        """
+        """Train on samples (n, d), where NaN is passed on to classifiers that accept it, and agreed labels (n,)."""
         X = _samples(X, gaps=True)
         labels = self._encode(y)
         if len(labels) != len(X) or not len(X):
@@ -226,11 +217,7 @@ def make_learner(
     lam: float | None = None,
     coordinates: NDArray[np.float64] | None = None,
 ) -> LocalClassifier:
-    """Create an unfitted local classifier.
-
-    Args:
-        coordinates: (d, r), public coordinates of "whitened", which is "logistic" in them.
-    """
+    """Create an unfitted local classifier; "whitened" is "logistic" in public coordinates (d, r)."""
     if lam is not None and learner != "logistic":
         raise InvalidParameter(
             "lam is for the learner 'logistic' only; set the parameters of a scikit-learn classifier itself"

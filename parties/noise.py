@@ -55,10 +55,7 @@ _CHERNOFF = tuple(2.0**-place for place in range(1, 40)) + tuple(1 - 2.0**-place
 
 
 def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
-    """Return the number of honest shares that make up the noise, M - (colluders + dropouts + 1).
-
-    The 1 stands for the party that looks at the result and knows its own share.
-    """
+    """Return M - (colluders + dropouts + 1), the honest shares that make up the noise without one's own."""
     if colluders < 0 or dropouts < 0:
         raise InvalidParameter(f"colluders and dropouts cannot be negative, but they are {colluders} and {dropouts}")
     left = parties - colluders - dropouts - 1
@@ -106,10 +103,7 @@ class Shares(ABC):
     @property
     @abstractmethod
     def norm_bound(self) -> int:
-        """Bound of the Euclidean norm of a share; a longer one is drawn again, with probability 2^-162/M at most.
-
-        docs/theory.md, "Joint noise", derives it.
-        """
+        """Bound of the Euclidean norm of a share; a longer one is drawn again (docs/theory.md, "Joint noise")."""
 
     @abstractmethod
     def _draw(self, randomness: Randomness) -> list[int]:
@@ -141,11 +135,7 @@ class Shares(ABC):
 
 @dataclass(frozen=True)
 class PolyaShares(Shares):
-    """Shares that sum to DiscreteLaplace(scale_units): differences of negative binomials of shape 1/contributors.
-
-    Attributes:
-        scale_units: scale of the discrete Laplace noise, in lattice units.
-    """
+    """Shares that sum to DiscreteLaplace(scale_units): differences of negative binomials of shape 1/contributors."""
 
     scale_units: Fraction
 
@@ -156,7 +146,7 @@ class PolyaShares(Shares):
 
     @property
     def bound(self) -> int:
-        """Bound of the absolute value of an entry, from the tail of the geometric variable that dominates it."""
+        """From the tail of the geometric variable that dominates an entry."""
         return math.ceil(Fraction(self._tail_exponent() * (1 + 1e-9)) * self.scale_units)
 
     @cached_property
@@ -240,11 +230,7 @@ class PolyaShares(Shares):
 
 @dataclass(frozen=True)
 class DiscreteGaussianShares(Shares):
-    """Shares that sum to discrete Gaussian noise: each is one of variance/contributors per entry.
-
-    Attributes:
-        variance: variance of the whole noise per entry, in squared lattice units.
-    """
+    """Shares that sum to discrete Gaussian noise of a variance in squared lattice units per entry."""
 
     variance: Fraction
 
@@ -254,16 +240,12 @@ class DiscreteGaussianShares(Shares):
 
     @property
     def bound(self) -> int:
-        """Bound of the absolute value of an entry: P(|share| >= B) <= 2 exp(-B^2/(2 v)), v the share's variance.
-
-        (Canonne, Kamath, Steinke 2020, proposition 25.)
-        """
+        """P(|share| >= B) <= 2 exp(-B^2/(2 v)), v the share's variance (Canonne, Kamath, Steinke 2020, prop. 25)."""
         variance = float(self.variance / self.contributors)
         return math.ceil(math.sqrt(2 * variance * self._tail_exponent()) * (1 + 1e-9))
 
     @cached_property
     def norm_bound(self) -> int:
-        """As in `Shares`, of `gaussian_norm_bound`."""
         variance = float(self.variance / self.contributors)
         return self._within_entries(gaussian_norm_bound(self.dimension, variance, self.parties))
 
@@ -297,15 +279,13 @@ def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:
     """Return the noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
 
     Where key holders are parties, `colluders` below threshold - 1 leaves a coalition of holders that cannot open the
-    sum, but knows enough shares to break epsilon.
-
-    Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.
+    sum, but knows enough shares to break epsilon. Raises InvalidParameter when nobody would be left.
     """
     return _shares(plan, plan.parties, contributors(plan.parties, colluders, dropouts))
 
 
 def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares:
-    """Return the noise shares of a joint plan that the key holders add, sized for the holders that do not collude.
+    """Return the noise shares that the key holders add, sized for the holders that do not collude.
 
     A sum is opened only with the shares of all holders. At most `colluders` of these are known to anybody, or one's own
     to a holder that looks at the result (docs/theory.md, "Noise of the key holders").
@@ -319,7 +299,6 @@ def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares
 
 
 def _shares(plan: JointPlan, number: int, honest: int) -> Shares:
-    """Return `number` shares, of which `honest` make up the noise of the plan."""
     if isinstance(plan.mechanism, DiscreteLaplace):
         return PolyaShares(plan.dimension, number, honest, plan.mechanism.scale_units)
     if isinstance(plan.mechanism, DiscreteGaussian):

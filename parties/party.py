@@ -47,17 +47,11 @@ class Voter(Protocol):
 
 
 def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any]:
-    """Return what a classifier says of the rows of X (N, d): probabilities if it has them, otherwise its votes.
+    """Return what a classifier says of rows X: probabilities (N, K) if it has them, otherwise its votes (N,).
 
-    A voter that has probabilities has a method `predict_probabilities(X)`, which returns float64 (N, K), or None where
-    it cannot tell. What is no probabilities of K classes, such as NaN, or columns of those classes that a party has,
-    counts as None: what a classifier gives depends on private rows, and must not decide whether its party takes part.
-
-    Args:
-        voter: the classifier. X: float64 (N, d).
-
-    Returns:
-        Probabilities of the classes, float64 (N, K), or class indices, integers (N,).
+    A voter that has probabilities has a method `predict_probabilities(X)`. What is no probabilities of K classes, such
+    as None or NaN, is not used: what a classifier gives depends on private rows, and must not decide whether its party
+    takes part.
     """
     predict = getattr(voter, "predict_probabilities", None)
     probabilities = predict(X) if callable(predict) else None
@@ -69,8 +63,7 @@ def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any
 class Party:
     """One data owner, across all rounds: its identity, its classifier, and the ledger of what it has sent.
 
-    Its samples and its classifier never leave it. It sends one signed ballot of ciphertexts per round, which a
-    `RoundParty` posts.
+    Its samples and its classifier never leave it.
     """
 
     def __init__(
@@ -83,7 +76,8 @@ class Party:
         once: OnceLedger | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """
+        """Create a party.
+
         Args:
             number: its place on the roster, from 0.
             signing_key: its key, registered on the roster before the round.
@@ -91,9 +85,6 @@ class Party:
             voter: a classifier trained elsewhere; otherwise call `train`.
             once: ledger of what it has sent; on disk where the party can be restarted.
             budget: limit of its privacy cost. With a budget, every ballot needs the cost of the round's release.
-
-        Raises:
-            InvalidParameter: the number is negative, or the voter has no `predict_votes`.
         """
         if number < 0:
             raise InvalidParameter(f"number is a place on the roster, from 0; it cannot be {number}")
@@ -115,18 +106,15 @@ class Party:
         return self._signing_key.verification_key
 
     def train(self, X: ArrayLike, y: ArrayLike, classifier: Any = "logistic") -> Party:
-        """Train a local classifier on this party's own samples.
+        """Train a local classifier on this party's own samples (n, d) and labels (n,), some classes may be missing.
 
         Args:
-            X: float64 (n, d).
-            y: labels (n,), each one of the agreed classes; some classes may be missing.
             classifier: a name of `psephos.parties.learners` or any scikit-learn classifier.
 
         Raises:
             DataError: there are no samples, features are infinite, or NaN where the classifier does not accept it, or
                 labels are outside the agreed classes.
             NormError: for "logistic", a row has norm above 1.
-            InvalidParameter: fewer than two distinct classes, or an unknown classifier.
         """
         from psephos.parties.learners import make_learner  # imported here because scikit-learn takes a second to load
 
@@ -134,11 +122,7 @@ class Party:
         return self
 
     def votes(self, auxiliary: AuxiliarySet) -> NDArray[np.integer]:
-        """Return its classifier's votes on the auxiliary samples: class indices, shape (N,). A secret.
-
-        Raises:
-            DataError: there is no classifier yet, or it cannot vote on these samples.
-        """
+        """Return its classifier's votes on the auxiliary samples, (N,). A secret. Raises DataError without one."""
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier; call train first")
         return self._voter.predict_votes(auxiliary.samples)
@@ -164,9 +148,7 @@ class Party:
         """Encrypt, prove and sign one ballot. A `RoundParty` calls this.
 
         Args:
-            round_: the round.
-            kind: what is summed; must be the round's kind.
-            context: 32 bytes that identify the public input, as in `Round`; must be the round's context.
+            kind, context: what is summed, and its public input; must be the round's.
             values: integers within the plan's range, as many as its length.
             claim: identifier of a value that this party may send in one round only; None when its cost is accounted
                 elsewhere. A second call in the same round returns the same ballot.
@@ -174,16 +156,9 @@ class Party:
             randomizers: precomputed randomness, with which encryption costs two multiplications per ciphertext.
             costs: privacy cost of the round's release, charged to the party's budget once.
 
-        Returns:
-            The encoded ballot.
-
         Raises:
             WrongRoundError: kind, context or the registered key differ from the round's.
-            UnknownPartyError: this party is not on the roster.
             WrongKeyError: the encryptor or the pool is for another key.
-            UnsuitableKeyError: no encryptor was given and the round's key is foreign, which needs one of mode `full`.
-            InvalidParameter: this party has a budget and `costs` is missing.
-            PackingError: the values do not fit the plan.
             AlreadyCastError: this party has sent this value in another round: the difference of two sums would
                 disclose it.
             BudgetExceededError: the release would exceed this party's budget; nothing is charged then.
@@ -267,13 +242,6 @@ class VotingParty(RoundParty):
     kind = "votes"
 
     def __init__(self, party: Party, round_: Round, auxiliary: ArrayLike | AuxiliarySet, **encryption: Any) -> None:
-        """
-        Args:
-            party: the data owner.
-            round_: the round.
-            auxiliary: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties.
-            encryption: keywords of `RoundParty`.
-        """
         super().__init__(party, round_, **encryption)
         self._auxiliary = AuxiliarySet.of(auxiliary)
 
@@ -305,18 +273,7 @@ class VectorParty(RoundParty):
     def __init__(
         self, party: Party, round_: Round, kind: RoundKind, context: bytes, values: IntegerVector, **encryption: Any
     ) -> None:
-        """
-        Args:
-            party: the data owner.
-            round_: the round.
-            kind: as in `Party.ballot`.
-            context: as in `Party.ballot`.
-            values: as in `Party.ballot`.
-            encryption: keywords of `RoundParty`.
-
-        Raises:
-            InvalidParameter: the kind is "votes", which a `VotingParty` casts.
-        """
+        """Create the role; the values are those of `Party.ballot`."""
         if kind == "votes":
             raise InvalidParameter("a VectorParty cannot send votes; use VotingParty")
         super().__init__(party, round_, **encryption)

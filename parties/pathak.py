@@ -79,11 +79,8 @@ Messages = Mapping[str, bytes]
 class Contribution:
     """What a party added to the sum: a secret, for its owner and for a simulation that checks the sum.
 
-    Attributes:
-        size: the size that its data set counts as.
-        parameters: d integers, in units of the grid.
-        noise: its noise vectors: its own vector ("printed"), one share ("public-bound"), or one share for every rung
-            ("repaired").
+    `size` is what its data set counts as, `parameters` are in units of the grid, and `noise` is its own vector
+    ("printed"), one share ("public-bound"), or one share for every rung ("repaired").
     """
 
     size: int = field(repr=False)
@@ -96,15 +93,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class PathakAgreement:
-    """What a party knows after the agreement, in the variants with stages 1 and 2.
-
-    Attributes:
-        terms: the terms.
-        curator_key: Charlie's key of zeta.
-        comparison_key: Charlie's key of the comparisons.
-        permutation: pi_1, shared by the parties.
-        group_key: the parties' key of xi.
-    """
+    """What a party knows after the agreement, in the variants with stages 1 and 2."""
 
     terms: PathakTerms
     curator_key: PublicKey
@@ -142,14 +131,7 @@ class AwaitingMaskedShare:
 
 @dataclass(frozen=True)
 class ComparingSizes:
-    """The comparisons of stage 1 are running; opponents, questions or the selection are awaited.
-
-    Attributes:
-        agreed: the agreement.
-        masked: this party's masked share.
-        lending_turn: the last turn in which it lent its share; -1 before the first.
-        answering_turn: the last turn in which it received questions; -1 before the first.
-    """
+    """The comparisons of stage 1 are running; the turns are the last of which it lent its share, or got questions."""
 
     agreed: PathakAgreement
     masked: int = field(repr=False)
@@ -208,27 +190,22 @@ class PartyPublished:
 
 
 def _curator(party: PathakParty, state: Any) -> Iterable[str]:
-    """Return the curator, as the only sender."""
     return (CURATOR,)
 
 
 def _leader(party: PathakParty, state: Any) -> Iterable[str]:
-    """Return party 0, as the only sender."""
     return (party_name(LEADER),)
 
 
 def _others(party: PathakParty, state: Any) -> Iterable[str]:
-    """Return the other parties."""
     return [party_name(number) for number in range(party.terms.parties) if number != party.number]
 
 
 def _permuted_here(party: PathakParty, state: AwaitingSizeShare) -> Iterable[str]:
-    """Return the party whose share is permuted to this one."""
     return (party_name(inverse(state.agreed.permutation)[party.number]),)
 
 
 def _opponents(party: PathakParty, state: AwaitingLentShares) -> Iterable[str]:
-    """Return the parties that lend this one their shares in this turn."""
     return [party_name(number) for number in state.questions.opponents]
 
 
@@ -247,16 +224,10 @@ class PathakParty(Machine):
         randomness: Randomness = SYSTEM,
         noise_randomness: Randomness | None = None,
     ) -> None:
-        """Check the data and train the local classifier (section 3.1).
+        """Check rows (n, d) of norm at most 1 and labels 0 or 1, and train the local classifier (section 3.1).
 
         Whether a party takes part does not depend on its records: any number of valid rows, of one class or of two, is
         accepted.
-
-        Args:
-            features: (n, d), dense or sparse, rows of norm at most 1.
-            labels: integers 0 or 1 in the order of `terms.classes`, (n,).
-            test_key: accept keys under 2048 bits.
-            randomness: source of all secrets.
         """
         if not 0 <= number < terms.parties:
             raise InvalidParameter(f"number must be 0 to {terms.parties - 1}, not {number}")
@@ -374,7 +345,6 @@ class PathakParty(Machine):
         return Step(AwaitingMaskedShare(agreed), (*posts, post(agreed.terms, CURATOR, forwarded)))
 
     def _full(self, key: PublicKey, ciphertexts: tuple[mpz, ...]) -> tuple[mpz, ...]:
-        """Re-randomise ciphertexts with randomness of mode `full`."""
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
 
     @gathers(AwaitingMaskedShare, Kind.MASKED_SHARE, _curator)
@@ -441,7 +411,6 @@ class PathakParty(Machine):
         return Step(AwaitingRungSelection(agreed), (post(terms, party_name(LEADER), message),))
 
     def _decode(self, data: bytes, kind: Kind, agreed: PathakAgreement, count: int) -> tuple[mpz, ...]:
-        """Decode `count` ciphertexts under Charlie's key."""
         return Ciphertexts.decode(data, kind, agreed.terms, agreed.curator_key, count).ciphertexts
 
     @gathers(AwaitingRungVotes, Kind.RUNG_VOTE, _others)
@@ -491,10 +460,7 @@ class PathakParty(Machine):
 
     @gathers(AwaitingNoiseFactors, Kind.NOISE_FACTOR, _others)
     def mask_noise(self, state: AwaitingNoiseFactors, messages: Messages) -> Step:
-        """Party 0: send psi = prod psi_j, times zeta(s), to Charlie, and subtract s from its parameters (step 1).
-
-        Raises as `vote_rung`.
-        """
+        """Party 0: send psi = prod psi_j, times zeta(s), to Charlie, and subtract s from its parameters (step 1)."""
         agreed, terms, key, product = state.agreed, state.agreed.terms, state.agreed.curator_key, state.factor
         for data in messages.values():
             factor = self._decode(data, Kind.NOISE_FACTOR, agreed, len(product))

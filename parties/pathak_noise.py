@@ -2,10 +2,7 @@
 
 Printed variant: the whole noise vector for the sum of the parameters, drawn for the party's own size (Stage 2, step 3).
 The paper draws eta for the average and multiplies by K later. An integer multiplied by K would leave the sum modulo K
-without noise, so K eta itself is drawn here.
-
-Other variants: shares that sum to discrete Laplace noise (`psephos.parties.noise`), one for the public bound, or one
-for every rung of the ladder.
+without noise, so K eta itself is drawn here. The other variants draw shares of discrete Laplace noise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """A party and a key holder in private stochastic gradient descent (Rajkumar and Agarwal 2012, Procedure 3).
 
-The party draws its fixed noise eta_k once, before the first step. At every announced step it computes the gradient of
-its own loss at the public point, adds eta_k and fresh step noise rho_t, and posts the result as one encrypted ballot.
-No single ballot is ever decrypted.
-
 Every ballot costs privacy. The party therefore computes the points of the descent itself (`protocol.psgd.state`) and
 answers only the next step, at the point that follows from the previous sums. The ledger stores each ballot, so that a
 restarted party sends the same bytes; a second ballot with fresh noise at the same point would be a release without
@@ -93,11 +89,9 @@ class GradientPartyState:
     """The state of a party in a descent.
 
     Attributes:
-        progress: the points and sums so far.
         eta: its fixed noise. A secret.
         answered: the last step that it answered or skipped; 0 before the first.
-        vector: plaintext of its ballot of that step, for a simulation that compares sums; empty where there is none. A
-            secret.
+        vector: plaintext of its ballot of that step, for a simulation that compares sums. A secret.
         clipped: number of gradients that were scaled down. It depends on the data, so it is a secret.
     """
 
@@ -157,11 +151,9 @@ class GradientParty(Machine):
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         """Process the entries as `Machine.receive`, then post one ballot in the open step, unless it is answered.
 
-        Steps that were over before they reached this party are not answered. Neither is a step that fails with one of
-        these errors, which are among the returned refusals:
-
-            AlreadyCastError: the step was answered before, at another point or in another round.
-            GradientBoundError: the gradient is above the bound, and clipping was not agreed on.
+        Steps that were over before they reached this party are not answered. Neither is a step that fails, with
+        AlreadyCastError (answered before, at another point or in another round) or GradientBoundError among the
+        refusals.
         """
         step = super().receive(state, entries)
         own: GradientPartyState = step.state.state
@@ -220,7 +212,6 @@ class GradientParty(Machine):
         return self.terms.digest + step.to_bytes(4, "big")
 
     def _result(self, state: GradientPartyState) -> GradientPartyState:
-        """Return the party's own state, secrets included."""
         return state
 
 
@@ -230,11 +221,9 @@ class GradientParty(Machine):
 @storable
 @dataclass(frozen=True)
 class SeriesHolderState:
-    """The state of a key holder in a descent.
+    """The state of a key holder in a descent: also that of the `KeyHolder` in the latest announced step.
 
     Attributes:
-        progress: the points and sums so far.
-        inner: state of the `KeyHolder` in the round of the latest announced step.
         parts: partial decryptions of that step's product, until this holder has published the sum.
         published: number of that step, once this holder has published its sum.
     """
@@ -248,8 +237,7 @@ class SeriesHolderState:
 class SeriesHolder(Machine):
     """A key holder's role in one series, "holder J": a `KeyHolder` in the round of each announced step.
 
-    Partial decryptions are posted on the board, because the sums and the points computed from them are public. Every
-    holder opens each sum for itself and publishes it, for roles that do not multiply ballots.
+    Partial decryptions and sums are posted on the board, for roles that do not multiply ballots.
     """
 
     reads = (KeyHolder.reads - {Kind.NOISE_BALLOT}) | {Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM}
@@ -312,7 +300,6 @@ class SeriesHolder(Machine):
         return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def listens(self, state: Any) -> bool:
-        """Return False: requests contain no secret."""
         return False
 
     def _holder(self, progress: DescentState) -> KeyHolder:

@@ -1,7 +1,4 @@
-"""A party in a round that sums statistics: its own integer statistic plus, for joint noise, its share of the noise.
-
-docs/theory.md, "The statistic release" and "Joint noise", shows why the sum is private, and against whom.
-"""
+"""A party in a round that sums statistics: its own integer statistic plus, for joint noise, its share of the noise."""
 
 from __future__ import annotations
 
@@ -47,11 +44,8 @@ def noisy_contribution(
 ) -> list[int]:
     """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise.
 
-    Args:
-        choices: its votes, class indices (N,); for directions of votes, also the probabilities of the classes (N, K).
-
-    Returns:
-        Integers in lattice units. A secret, like the votes: one share of the noise hides little.
+    Its `choices` are class indices (N,) or, for directions of votes, also probabilities of the classes (N, K). The
+    result is in lattice units, and a secret like the votes: one share of the noise hides little.
     """
     return with_share(grid.contribution(choices), shares, randomness)
 
@@ -70,11 +64,8 @@ def own_vector(
 ) -> list[int]:
     """Compute a party's exact vector from its own rows or, for a "whitened" grid, from a classifier trained on them.
 
-    The classifier is ridge logistic regression (K = 2) or softmax regression in the grid's coordinates.
-
     Args:
-        X: its rows, float64 (n, d).
-        y: its labels, class numbers (n,).
+        X, y: its rows, float64 (n, d), and their class numbers (n,).
         persons: for a `RowGrid` only: whose each row is, integers (n,).
     """
     if isinstance(grid, RowGrid):
@@ -108,14 +99,11 @@ class StatisticParty(RoundParty):
         randomness: Randomness = SYSTEM,
         **encryption: Any,
     ) -> None:
-        """
+        """Create the role.
+
         Args:
-            party: the data owner.
-            round_: the round.
             auxiliary: the public samples that its classifier votes on, float64 (N, d).
-            grid: as in `noisy_contribution`.
-            shares: as in `noisy_contribution`; None where the round's key holders add the noise.
-            randomness: source of its share of the noise.
+            shares: its share of joint noise; None where the round's key holders add the noise.
             encryption: keywords of `RoundParty`.
         """
         super().__init__(party, round_, **encryption)
@@ -144,11 +132,7 @@ class OwnDataParty(VectorParty):
         randomness: Randomness = SYSTEM,
         **encryption: Any,
     ) -> None:
-        """
-        Args:
-            rows: its samples, float64 (n, d), and their labels, class numbers (n,); for a `RowGrid` also, optionally,
-                whose row each is, integers (n,). Secrets.
-        """
+        """Create the role of a party with rows (n, d), class numbers (n,) and, optionally, persons (n,). Secrets."""
         kind: RoundKind = "parameters" if shares is None and not round_.holder_noise else "statistic"
         super().__init__(party, round_, kind, grid.digest, (), **encryption)
         self._rows, self._grid, self._shares, self._randomness = rows, grid, shares, randomness

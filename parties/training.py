@@ -44,11 +44,7 @@ def train_parties(
     lam: float,
     tolerance: float = 1e-8,
 ) -> Floats:
-    """Compute the ridge minimiser of every party.
-
-    Returns:
-        float64 (M, d) for two classes, where w.x > 0 means class 1; (M, K, d) for more.
-    """
+    """Compute every party's ridge minimiser: (M, d) for two classes, where w.x > 0 means class 1, or (M, K, d)."""
     X, y, sizes = _check_data(X, y, sizes, classes, lam)
     if not (np.isfinite(tolerance) and tolerance >= 1e-12):
         raise InvalidParameter(f"tolerance must be finite and at least 1e-12, because of rounding, not {tolerance}")
@@ -76,16 +72,10 @@ def train_whitened(
     transform: Floats,
     lam: float = WHITENED_RIDGE,
 ) -> Floats:
-    """Compute every party's classifier in public coordinates z = x @ transform of rows x at unit length.
+    """Compute every party's classifier in public coordinates z = x @ transform, (d, r), of rows x at unit length.
 
-    The objective is that of `train_parties`, in z. The minimiser is returned multiplied by the largest singular value
-    of `transform` (and 1 + 1e-9).
-
-    Args:
-        transform: float64 (d, r).
-
-    Returns:
-        float64 (M, K, r), also for two classes.
+    The objective is that of `train_parties`, in z. The minimisers, (M, K, r) also for two classes, are multiplied by
+    the largest singular value of `transform` (and 1 + 1e-9).
     """
     reach = float(np.linalg.norm(transform, 2)) * (1 + 1e-9)  # bounds the norm of a unit row's coordinates
     W = train_parties(Z / reach, y, sizes, classes=classes, lam=lam / reach**2)
@@ -95,15 +85,9 @@ def train_whitened(
 def votes_in_blocks(
     W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26
 ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-    """Compute the votes of linear classifiers, some parties at a time. Ties go to the lower class.
+    """Compute the votes of linear classifiers W, (M, d) or (M, K, d), on rows (N, d). Ties go to the lower class.
 
-    Args:
-        W: the classifiers, (M, d) or (M, K, d).
-        X: rows, (N, d).
-        max_bytes: limit of the scores in memory; at least one party's are.
-
-    Yields:
-        A slice of the parties, and their votes: class indices, uint8 (number of these parties, N).
+    Yields a slice of the parties, and their votes, uint8 (number of these parties, N), of scores below `max_bytes`.
     """
     columns = W.shape[1] if W.ndim == 3 else 1
     if W.ndim not in (2, 3) or X.ndim != 2 or W.shape[-1] != X.shape[1]:
@@ -131,11 +115,7 @@ def votes(W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26) -> ND
 
 
 def class_probabilities(w: Floats, X: NDArray[np.floating]) -> Floats:
-    """Compute the probabilities that one logistic (d,) or softmax (K, d) classifier gives the classes of X (N, d).
-
-    Returns:
-        float64 (N, K).
-    """
+    """Compute the probabilities, (N, K), that one logistic (d,) or softmax (K, d) classifier gives rows (N, d)."""
     scores = np.asarray(X, np.float64) @ (np.stack([np.zeros_like(w), w]) if w.ndim == 1 else w).T
     probabilities: Floats = softmax(scores, axis=1)
     return probabilities

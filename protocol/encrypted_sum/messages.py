@@ -1,8 +1,7 @@
 """The messages of an encrypted sum, each a frozen record with one strict binary encoding.
 
-The session of a message is the digest of its round, which fixes key, key setup, plan and roster; a message made for
-other terms is rejected as one of another round. Decoding checks the length and every bound before anything is computed
-with the content. docs/protocols/tally.md lists the fields.
+The session of a message is the digest of its round. Decoding checks the length and every bound before anything is
+computed with the content. docs/protocols/tally.md lists the fields.
 """
 
 from __future__ import annotations
@@ -41,9 +40,6 @@ class Ballot:
     """One party's signed, encrypted vector. Public: it is posted on the board.
 
     Attributes:
-        round_digest: digest of the round that it is cast in.
-        party: the sender's place on the roster.
-        ciphertexts: the encrypted vector.
         proof: encoded proof about the ciphertexts, as the round demands; empty if it demands none.
         payload: the encoding of ciphertexts and proof.
         signature: Ed25519 signature of the round, the party and the SHA-256 of the payload.
@@ -63,16 +59,7 @@ class Ballot:
     def sign(
         cls, round_: Round, party: int, vector: EncryptedVector, signing_key: SigningKey, proof: bytes = b""
     ) -> Ballot:
-        """Sign a party's encrypted vector.
-
-        Args:
-            round_: the round.
-            party: the party's number.
-            vector, proof: as `encrypt_with_proof` returned them.
-            signing_key: the party's key.
-
-        Returns:
-            The ballot.
+        """Sign a party's encrypted vector and proof, as `encrypt_with_proof` returned them.
 
         Raises:
             WrongKeyError, WrongRoundError: the vector is encrypted under another key or packed by another plan.
@@ -104,15 +91,8 @@ class Ballot:
     def decode(cls, data: bytes, round_: Round) -> Ballot:
         """Decode a received ballot and verify its signature.
 
-        Whether the ciphertexts are units and the proof holds is checked by `BallotProduct.add_all`, for many ballots at
-        once.
-
-        Args:
-            data: the encoded message.
-            round_: the round.
-
-        Returns:
-            The ballot, with all ciphertexts in (0, n^(s+1)).
+        Whether the ciphertexts, all in (0, n^(s+1)), are units and the proof holds is checked by
+        `BallotProduct.add_all`, for many ballots at once.
 
         Raises:
             MessageError: wrong length or kind.
@@ -144,15 +124,9 @@ def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class NoiseBallot:
-    """One key holder's encrypted share of the noise, in a round with `holder_noise`. Public: it is posted on the board.
+    """One key holder's encrypted share of the noise, in a round with `holder_noise`. Public.
 
     The board says who sent it, as of a confirmation.
-
-    Attributes:
-        round_digest: digest of the round.
-        holder: 1 .. n.
-        ciphertexts: the encrypted noise.
-        proof: encoded proof about the ciphertexts, as the round demands; empty if it demands none.
     """
 
     round_digest: bytes = field(repr=False)
@@ -201,13 +175,7 @@ class Close:
 @storable
 @dataclass(frozen=True)
 class Confirmation:
-    """A holder's statement of which product it would open, so that no two products of a round are opened. Public.
-
-    Attributes:
-        round_digest: digest of the round.
-        holder: 1 .. n.
-        product_digest: digest of the product of the ballots before the close.
-    """
+    """A holder's statement of which product it would open, so that no two products of a round are opened. Public."""
 
     round_digest: bytes = field(repr=False)
     holder: int
@@ -240,9 +208,7 @@ class TallyRequest:
     """The curator's request that a holder opens a product.
 
     Attributes:
-        round_digest: digest of the round.
-        members: whose vectors are counted, a bit map (`Round.sender`): bit p is party p; the bits after those of the
-            roster are the key holders, where these add noise.
+        members: whose vectors are counted, a bit map (`Round.sender`).
         product_digest: SHA-256 of the encoded ciphertexts of the product.
     """
 
@@ -280,15 +246,7 @@ def decode_members(data: bytes, round_: Round) -> int:
 @storable
 @dataclass(frozen=True)
 class PartialDecryption:
-    """One holder's answer to a tally request.
-
-    Attributes:
-        round_digest: digest of the round.
-        holder: j, 1 .. n.
-        product_digest: digest of the opened product.
-        values: c^(2 Delta f(j)) of each ciphertext c of the product.
-        proof: encoded proof of this, where the round demands one.
-    """
+    """One holder's answer to a tally request: c^(2 Delta f(j)) of each ciphertext c of the product, and a proof."""
 
     round_digest: bytes = field(repr=False)
     holder: int

@@ -1,7 +1,6 @@
 """Opening a product of ballots: checking partial decryptions and combining t of them into the sum.
 
-docs/protocols/tally.md describes the messages, docs/security/proofs.md ("Encrypted sum with threshold opening") what
-the sum reveals.
+docs/security/proofs.md ("Encrypted sum with threshold opening") says what the sum reveals.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ class OpenedSum:
     """The result of a round: all that the curator learns.
 
     Attributes:
-        sums: the entrywise sum of the counted vectors, `plan.length` integers.
         parties: numbers of the parties whose vectors were counted (public).
         wrong_holders: holders whose partial decryption disagreed with the others'. They can only be named when more
             than t partial decryptions were cross-checked.
@@ -65,11 +63,7 @@ class OpenedSum:
 @storable
 @dataclass(frozen=True)
 class SumFollowed(VoteClosed):
-    """The state of a `SumReader` after the close.
-
-    Attributes:
-        parts: the valid partial decryptions of the product that everybody can read.
-    """
+    """The state of a `SumReader` after the close; `parts` are the valid partial decryptions on the board."""
 
     parts: tuple[PartialDecryption, ...] = ()
 

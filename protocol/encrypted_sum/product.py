@@ -1,9 +1,8 @@
 """The product of the ballots on a board, as the curator and every key holder compute it for themselves.
 
-Every observer checks each ballot, multiplies it into the product and discards it. Ballots are processed in batches: one
-gcd with the new product tells whether every ciphertext of the batch was a unit, and only if not are the ballots checked
-one by one. The product of Paillier ciphertexts encrypts the sum of their plaintexts (Paillier 1999);
-docs/protocols/tally.md describes who computes which product.
+Ballots are processed in batches: one gcd with the new product tells whether every ciphertext of the batch was a unit,
+and only if not are the ballots checked one by one. The product of Paillier ciphertexts encrypts the sum of their
+plaintexts (Paillier 1999); docs/protocols/tally.md describes who computes which product.
 """
 
 from __future__ import annotations
@@ -55,12 +54,7 @@ __all__ = ["BallotProduct", "Observer", "RejectedBallot", "VoteClosed", "VoteOpe
 
 @dataclass(frozen=True)
 class RejectedBallot:
-    """A ballot that was not counted.
-
-    Attributes:
-        place: its index in the batch.
-        error: why it was not counted.
-    """
+    """A ballot that was not counted: its index in the batch, and why."""
 
     place: int
     error: PsephosError
@@ -71,7 +65,6 @@ class BallotProduct:
     """The product of some ballots of one round, and who sent them. Immutable.
 
     Attributes:
-        round: the round.
         members: whose vectors are counted, a bit map (`Round.sender`): parties, and holders that add noise.
         columns: the product, one ciphertext per ciphertext of a ballot.
     """
@@ -88,9 +81,8 @@ class BallotProduct:
         """Multiply a batch of encoded ballots into the product.
 
         A ballot is rejected, and does not affect the product, for any error of `Ballot.decode`, for CiphertextError (a
-        ciphertext is not a unit), ProofError (its proof does not hold) and DuplicateBallotError (its party has a ballot
-        already). Besides the modular multiplications, the cost is one decoding, hash and signature check per ballot,
-        one gcd per batch, and a joint check of the proofs.
+        ciphertext is not a unit), ProofError (its proof does not hold) and DuplicateBallotError (its party has a
+        ballot).
         """
         rejections: list[RejectedBallot] = []
         received: list[tuple[int, Ballot]] = []
@@ -247,9 +239,7 @@ def _numbers(bitmap: int) -> tuple[int, ...]:
 class VoteOpen:
     """State while ballots are accepted.
 
-    Attributes:
-        members, columns: those of the product so far.
-        closing: the curator has sent its close, which is not on the board yet; ballots before it still count.
+    `closing`: the curator has sent its close, which is not on the board yet; ballots before it still count.
     """
 
     members: int = field(repr=False)
@@ -260,19 +250,13 @@ class VoteOpen:
 @storable
 @dataclass(frozen=True)
 class VoteClosed:
-    """State after the close.
-
-    Attributes:
-        members, columns: those of the product of the ballots before the close.
-        confirmed: (holder, digest of the product that it would open) of each confirmation on the board.
-    """
+    """State after the close, with (holder, digest of the product) of each confirmation on the board."""
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
     confirmed: tuple[tuple[int, bytes], ...] = ()
 
     def with_confirmation(self, round_: Round, entry: Entry) -> VoteClosed:
-        """Return the state with one more confirmation."""
         confirmation = Confirmation.decode(entry.data, round_)
         if entry.sender != f"holder {confirmation.holder}":
             raise ThresholdError(f"{entry.sender} confirmed a product in the name of holder {confirmation.holder}")
@@ -291,7 +275,6 @@ class Observer(Machine):
     reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE})
 
     def __init__(self, name: str, round_: Round, *, seen: BallotProduct | None = None) -> None:
-        """Create an observer."""
         self.name, self.round = name, round_
         self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
 
@@ -340,5 +323,4 @@ class Observer(Machine):
         return BallotProduct(self.round, state.members, state.columns)
 
     def _result(self, state: Any) -> Any:
-        """Return the product of the ballots."""
         return self.product(state)

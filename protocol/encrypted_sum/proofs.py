@@ -102,11 +102,7 @@ def check_noise_proof(round_: Round, holder: int, ciphertexts: Sequence[mpz], pr
 
 
 def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
-    """Verify the proofs of several ballots at once.
-
-    Args:
-        ballots: (party, ciphertexts, encoded proof) of each; the ciphertexts must be units.
-    """
+    """Verify the proofs of several ballots, (party, ciphertexts, encoded proof) each; the ciphertexts must be units."""
     if round_.proofs == "knowledge":
         claims = []
         for party, ciphertexts, proof in ballots:

@@ -1,8 +1,7 @@
 """A round: what all participants of an encrypted sum agree on before it starts.
 
-Ballots sign the digest of the round, and a holder opens one product per digest. Changing any of the terms (key, plan,
-roster, auxiliary set, minimum of ballots) changes the digest, so a ballot cast in one round cannot be counted in
-another. docs/protocols/tally.md describes the messages of a round.
+Ballots sign the digest of all terms, and a holder opens one product per digest, so a ballot cast in one round cannot
+be counted in another. docs/protocols/tally.md describes the messages of a round.
 """
 
 from __future__ import annotations
@@ -141,10 +140,7 @@ class Round:
             raise InvalidParameter("the context of a round must have 32 bytes and its nonce 16")
 
     def _check_holder_noise(self) -> None:
-        """Raise InvalidParameter for terms under which the key holders' noise would protect nobody.
-
-        Two products opened with the same noise would disclose their difference, so that confirmations are needed.
-        """
+        """Raise InvalidParameter for terms under which the key holders' noise would protect nobody."""
         if not self.holder_noise:
             if self.noise_square_bound:
                 raise InvalidParameter("a round bounds the key holders' noise where they add noise, only")
@@ -179,13 +175,7 @@ class Round:
         group: int = 1,
         randomness: Randomness = SYSTEM,
     ) -> Round:
-        """Create a round with a fresh nonce.
-
-        Args: as the attributes of the class. `minimum_ballots` is at least half of the parties by default.
-
-        Raises:
-            InvalidParameter, WeakKeyError: as the class.
-        """
+        """Create a round with a fresh nonce, and a minimum of half of the parties by default; raises as the class."""
         minimum = max(2, -(-len(roster) // 2)) if minimum_ballots is None else minimum_ballots
         return cls(kind, threshold_key, plan, roster, minimum, context, randomness.draw(16), test_key, proofs, group)
 

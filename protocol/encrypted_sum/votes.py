@@ -35,15 +35,9 @@ class AuxiliarySet:
     """
 
     def __init__(self, samples: ArrayLike, salt: bytes = b"") -> None:
-        """Create an auxiliary set from a copy of the samples.
+        """Create an auxiliary set from a copy of finite samples (N, d), with a salt of 32 bytes or none.
 
-        Args:
-            samples: finite numbers of shape (N, d), N, d >= 1.
-            salt: 32 random bytes, or none.
-
-        Raises:
-            DataError: the samples are not such an array.
-            InvalidParameter: the salt has another length than 0 or 32 bytes.
+        Raises DataError for samples that are not such an array.
         """
         if len(salt) not in (0, 32):
             raise InvalidParameter(
@@ -68,18 +62,10 @@ class AuxiliarySet:
 
     @staticmethod
     def of(samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
-        """Return `samples` as an auxiliary set; raise DataError as the class does."""
         return samples if isinstance(samples, AuxiliarySet) else AuxiliarySet(samples)
 
     def context(self, classes: Sequence[Any]) -> bytes:
-        """Return the context of a round of votes: a hash of the salt, the samples and the classes.
-
-        Args:
-            classes: the agreed classes in the order of the counts.
-
-        Returns:
-            SHA-256, 32 bytes.
-        """
+        """Return the context of a round of votes: SHA-256 of the salt, the samples and the classes in their order."""
         names = [str(label).encode() for label in classes]
         parts = b"".join(len(name).to_bytes(4, "big") + name for name in names)
         return hashlib.sha256(
@@ -97,15 +83,7 @@ class AuxiliarySet:
 
 @dataclass(frozen=True)
 class VoteLayout:
-    """The layout of votes in a vector.
-
-    Attributes:
-        samples: N, the number of auxiliary samples, at least 1.
-        classes: K, the number of agreed classes, at least 2.
-
-    Raises:
-        InvalidParameter: a number is smaller.
-    """
+    """The layout of votes of K agreed classes on N auxiliary samples in a vector."""
 
     samples: int
     classes: int
@@ -121,16 +99,9 @@ class VoteLayout:
         return PackingPlan.for_key(key, length=self.samples * (self.classes - 1), addends=parties)
 
     def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Encode one party's votes.
+        """Encode one party's votes, class indices (N,), as uint8 (N (K - 1),).
 
-        Args:
-            votes: class indices in [0, K), shape (N,).
-
-        Returns:
-            uint8 of shape (N (K - 1),): an entry for each sample and each class but the first.
-
-        Raises:
-            DataError: another shape or type, or a class that was not agreed on.
+        Raises DataError for another shape or type, or a class that was not agreed on.
 
         Examples:
             >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
@@ -148,17 +119,9 @@ class VoteLayout:
         return one_hot.reshape(-1).astype(np.uint8)
 
     def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
-        """Decode opened sums into the vote counts.
+        """Decode N (K - 1) opened sums of M ballots into counts, int64 (N, K); every row sums to M.
 
-        Args:
-            sums: N (K - 1) integers.
-            ballots: M, the number of counted ballots.
-
-        Returns:
-            Counts per sample and class, int64 of shape (N, K); every row sums to M.
-
-        Raises:
-            WrongPartialDecryptionError: M ballots cannot have these sums.
+        Raises WrongPartialDecryptionError where M ballots cannot have these sums.
 
         Examples:
             >>> VoteLayout(samples=2, classes=3).decode([1, 0, 2, 4], ballots=7)
@@ -190,17 +153,11 @@ def vote_round(
     """Create a round that counts votes on an auxiliary set.
 
     Args:
-        threshold_key: the key that the ballots are encrypted under.
-        roster: the registered parties' verification keys.
         auxiliary: float64 (N, d), exactly as every party will vote on it; an `AuxiliarySet` with a salt where they are
             protected.
         classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
         minimum_ballots: half of the parties by default.
-        test_key: accept a key under 2048 bits.
         proofs: what every ballot must prove; "none" is for parties that follow the protocol.
-
-    Returns:
-        The round, with a fresh nonce.
 
     Raises:
         DataError: there are no auxiliary samples, or NaN or infinite ones.

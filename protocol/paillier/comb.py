@@ -3,8 +3,7 @@
 An exponent of h a bits is written as h rows of a bits. Table j holds, for each of the 2^h columns, the product of
 the powers of the base that the column's ones stand for; v tables share the a columns, b = ceil(a / v) each, so a
 power costs v b - 1 multiplications and b - 1 squarings. Which table entries are read depends on the exponent, so an
-observer of memory accesses learns digits of it (docs/design.md, section 3). Many powers are computed together, step by
-step, as `kernel` computes several products at a time.
+observer of memory accesses learns digits of it (docs/design.md, section 3).
 """
 
 from __future__ import annotations
@@ -28,13 +27,7 @@ _TOGETHER = 128  # powers per batch, so that intermediate results fit in the L2 
 
 @dataclass(frozen=True)
 class CombShape:
-    """The dimensions of a comb.
-
-    Attributes:
-        rows: h, bits per table index.
-        tables: v, number of tables.
-        columns: b, columns per table; exponents have h v b bits.
-    """
+    """The dimensions of a comb: h bits per table index, v tables of b columns each."""
 
     rows: int
     tables: int
@@ -60,10 +53,7 @@ class CombShape:
 def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int = 50_000_000) -> CombShape:
     """Return the shape with the lowest cost for `powers` powers, including the computation of its tables.
 
-    Args:
-        exponent_bits: least length of an exponent; that of the shape may be a few bits longer.
-        entry_bytes: size of a group element in bytes.
-        memory: limit for the size of the tables in bytes; a single row is always allowed.
+    Its exponents may be a few bits longer; the limit of the tables' bytes does not hold for a single row.
     """
     if exponent_bits < 1:
         raise InvalidParameter(f"exponent_bits is {exponent_bits}; it must be at least 1")
@@ -78,10 +68,7 @@ def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int
 
 
 class FixedBaseComb:
-    """Tables for powers of `base` in a ring.
-
-    They take tens of megabytes, so every process computes its own; pickling raises TypeError.
-    """
+    """Tables for powers of `base` in a ring. They take tens of megabytes, so every process computes its own."""
 
     def __init__(self, base: mpz, ring: Ring, shape: CombShape) -> None:
         self.shape = shape

@@ -143,15 +143,12 @@ class Encryptor:
         """Create an encryptor.
 
         Args:
-            key: the public key.
-            mode: `full`, `half` or `short`.
             randomness: source of the exponents.
             expected: approximate number of ciphertexts, which determines the size of the comb's tables (at most 25 MB
                 times s + 1 per process, shared by all encryptors of the same key, mode and shape).
 
         Raises:
             UnsuitableKeyError: mode `half` or `short` under a foreign key.
-            InvalidParameter: an unknown mode.
         """
         check_mode(key, mode)
         self.key, self.mode = key, mode
@@ -175,15 +172,9 @@ class Encryptor:
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, exponents, strict=True)]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
-        """Encrypt integers.
+        """Encrypt integers in [0, n^s), one ciphertext each.
 
-        Args:
-            plaintexts: integers in [0, n^s).
-            randomizers: precomputed residues, which leave two modular multiplications per ciphertext; drawn here if
-                None.
-
-        Returns:
-            One ciphertext for each plaintext.
+        Precomputed `randomizers` leave two modular multiplications per ciphertext.
 
         Raises:
             PackingError: a plaintext is out of range, or not an integer.
@@ -218,9 +209,8 @@ class Encryptor:
     def rerandomize(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
         """Multiply ciphertexts by fresh encryptions of zero, which keeps their plaintexts.
 
-        Raises:
-            UnsuitableKeyError: the mode is not `full`. The others keep the Jacobi symbol, which would reveal which
-                ciphertext is which.
+        Raises UnsuitableKeyError in another mode than `full`: the others keep the Jacobi symbol, which would reveal
+        which ciphertext is which.
         """
         if self.mode != "full":
             raise UnsuitableKeyError(
@@ -235,12 +225,10 @@ class Encryptor:
 
 
 class RandomizerPool:
-    """Precomputed n^s-th residues, kept in memory; each is used once.
+    """Precomputed n^s-th residues, kept in memory, for use in idle time; each is used once.
 
-    With a pool, a party encrypts at the cost of two multiplications per ciphertext. Call `fill` in idle time and pass
-    the pool to an encryptor as its randomizers. Using a residue twice would reveal the difference of two plaintexts, so
-    residues leave the pool when they are taken, a pool cannot be pickled or copied (TypeError), and it is empty in a
-    forked process.
+    Using a residue twice would reveal the difference of two plaintexts, so residues leave the pool when they are taken,
+    a pool cannot be pickled or copied (TypeError), and it is empty in a forked process.
     """
 
     def __init__(self, encryptor: Encryptor) -> None:

@@ -1,12 +1,10 @@
 """Arithmetic modulo n^D, by gmpy2 or, where the processor has AVX-512 IFMA, eight products at a time.
 
-A `Ring` computes with arrays: numpy arrays whose last axis is one element. An element is the D digits of a number to
-the base n. A product modulo n^D needs only D (D + 1) / 2 products of digits and D divisions by n, which is less work
-than a product of whole numbers and a division by n^D. With gmpy2 the digits are mpz objects. With AVX-512 IFMA (ifma.c)
-a digit is a row of 52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985, section 1). Both
-kernels give identical numbers; IFMA is several times faster. The C extension is built if there is a compiler. The
-environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select the kernel. If they select "gmpy2", no other C
-extension is used either (`compiled`).
+A `Ring` computes with numpy arrays whose last axis is one element: the D digits of a number to the base n, so that a
+product modulo n^D takes D (D + 1) / 2 products of digits and D divisions by n. With IFMA (ifma.c, built if there is a
+compiler) a digit is a row of 52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985). Both
+kernels give identical numbers. The environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select one; with
+"gmpy2" no other C extension is used either (`compiled`).
 """
 
 from __future__ import annotations
@@ -69,12 +67,7 @@ def use(name: str) -> Iterator[None]:
 
 
 class Ring:
-    """The integers modulo base^digits, computed by gmpy2.
-
-    Attributes:
-        modulus: base^digits; odd for ifma.c.
-        lanes: number of products that are computed at a time.
-    """
+    """The integers modulo base^digits, computed by gmpy2, `lanes` products at a time."""
 
     lanes = 1
 
@@ -135,9 +128,7 @@ class Ring:
     def multi_power(self, tables: Array, digits: Array) -> mpz:
         """Return the product over g and i of tables[g, digits[g, i]]^(2^i); the digits are public.
 
-        Args:
-            tables: elements, (groups, entries, ...).
-            digits: an entry for each group and each power of two, (groups, places).
+        Tables have shape (groups, entries, ...), digits (groups, places).
         """
         products = self.numbers(self.fold(tables[np.arange(len(tables)), digits.T]))
         return reduce(lambda result, product: result * result * product % self.modulus, products[::-1])
@@ -185,7 +176,6 @@ class _IfmaRing(Ring):
         return words.reshape(-1, self._digits * self._limbs)
 
     def _integers(self, rows: Array) -> list[mpz]:
-        """Convert rows of limbs back to numbers."""
         words = rows.reshape(-1, 2)
         data = np.empty((len(words), 13), dtype=np.uint8)
         data[:, :7] = (words[:, 0] | words[:, 1] << np.uint64(_LIMB)).view(np.uint8).reshape(-1, 8)[:, :7]

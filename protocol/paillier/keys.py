@@ -1,14 +1,9 @@
 """Public keys of Paillier (1999) and of Damgard and Jurik (2001), as subclasses of phe's key.
 
-Under a key of degree s a plaintext is an integer modulo n^s and its ciphertext (1 + n)^m r^(n^s) one modulo n^(s+1), so
-ciphertexts are (s + 1)/s times as long as plaintexts (twice for Paillier's s = 1). The degree is fixed when the key is
-generated.
-
-A `PublicKey` is a `phe.PaillierPublicKey`, so a key of degree 1 can be used wherever phe accepts one;
-`PublicKey.from_phe` converts a key of phe. The degree and the `form` are additions of this library. The randomness
-modes `half` and `short` need keys of form "psephos": p = q = 3 mod 4, gcd(p - 1, q - 1) = 2, and no prime factor below
-2^16 in (p - 1)/2 and (q - 1)/2. Then the group of squares is cyclic and its order has no small factors
-(docs/design.md, section 3).
+Under a key of degree s a plaintext is an integer modulo n^s and its ciphertext (1 + n)^m r^(n^s) one modulo n^(s+1).
+A key of degree 1 can be used wherever phe accepts one. The randomness modes `half` and `short` need keys of form
+"psephos": p = q = 3 mod 4, gcd(p - 1, q - 1) = 2, and no prime factor below 2^16 in (p - 1)/2 and (q - 1)/2. Then the
+group of squares is cyclic and its order has no small factors (docs/design.md, section 3).
 """
 
 from __future__ import annotations
@@ -82,11 +77,7 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPublicKey) -> PublicKey:
-        """Convert a key of phe; its form is "foreign" unless it is a `PublicKey` already.
-
-        Raises:
-            InvalidParameter: the modulus is easy to factor (see `check_modulus`).
-        """
+        """Convert a key of phe, to form "foreign"; raise InvalidParameter as `check_modulus`."""
         if isinstance(key, PublicKey):
             return key
         check_modulus(int(key.n))
@@ -154,7 +145,7 @@ def check_degree(degree: int) -> None:
 
 
 def check_key_bits(bits: int, *, test_key: bool = False) -> None:
-    """Check the length of a key that is to be generated."""
+    """Raise InvalidParameter or WeakKeyError for the length of a key that is to be generated."""
     if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
         raise InvalidParameter(
             f"the length of a key must be an even number of bits from {SMALLEST_TEST_KEY} to {LARGEST_KEY}, not {bits}"
@@ -163,10 +154,7 @@ def check_key_bits(bits: int, *, test_key: bool = False) -> None:
 
 
 def check_modulus(n: int) -> None:
-    """Check a modulus without knowing its factors.
-
-    Passing these checks does not prove that the modulus is the product of two large primes.
-    """
+    """Raise InvalidParameter for a modulus that is a prime, a power, or has a small factor, without its factors."""
     for failed, what in (
         (gmpy2.is_prime(n), "is a prime"),
         (gmpy2.is_power(n), "is a perfect power"),
@@ -178,7 +166,6 @@ def check_modulus(n: int) -> None:
 
 @cache
 def _small_primes() -> mpz:
-    """Return the product of all primes up to 2^16."""
     return gmpy2.primorial(2**16)
 
 
@@ -188,7 +175,6 @@ def check_key_size(key: PublicKey, *, test_key: bool = False) -> None:
 
 
 def _check_strength(bits: int, test_key: bool) -> None:
-    """Raise WeakKeyError for fewer than 2048 bits unless `test_key` is set."""
     if bits < MINIMUM_KEY_BITS and not test_key:
         raise WeakKeyError(
             f"a {bits}-bit modulus is not secure; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), or "

@@ -1,9 +1,8 @@
 """Products of powers of the same bases with many long exponents, by windows that share their squarings.
 
-A party of the repaired Pathak protocol raises the ciphertext of every rung to its packed noise, for each ciphertext of
-a vector, with exponents as long as the key. Noise fills only part of a slot (the rest is for the mask), so most windows
-are zero in all exponents and are skipped. Which table entries are read, and which windows are skipped, depends on the
-exponents: timing is not protected (docs/security/index.md, "What is not protected").
+A party of the repaired Pathak protocol raises the ciphertext of every rung to its packed noise. Noise fills only part
+of a slot, so most windows are zero in all exponents and are skipped. Which table entries are read, and which windows
+are skipped, depends on the exponents: timing is not protected (docs/security/index.md, "What is not protected").
 """
 
 from __future__ import annotations

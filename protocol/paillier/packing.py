@@ -1,10 +1,8 @@
 """Packing vectors of bounded integers into Paillier plaintexts (docs/design.md, section 3).
 
-A `PackingPlan` is agreed on before anyone encrypts. It fixes the largest number of vectors that will be added and the
-range of each entry, hence the number of values of a slot, slots per plaintext and ciphertexts per vector, so that no
-sum can overflow into the next slot. Slots are the digits of a plaintext in the smallest radix that holds every sum,
-which need not be a power of two: 20,000 votes take 14.29 bits per slot, not 15. Negative entries are stored with an
-offset: slot = entry - minimum.
+A `PackingPlan` fixes how many vectors will be added and the range of an entry, so that no sum can overflow into the
+next slot. Slots are the digits of a plaintext in the smallest radix that holds every sum: 20,000 votes take 14.29 bits
+per slot, not 15. Negative entries are stored with an offset: slot = entry - minimum.
 """
 
 from __future__ import annotations
@@ -119,13 +117,7 @@ class PackingPlan:
         return hashlib.sha256(b"psephos packing plan, radix\0" + repr(fields).encode()).digest()
 
     def pack(self, values: IntegerVector) -> list[mpz]:
-        """Pack one vector into plaintexts.
-
-        Args:
-            values: `length` integers in [minimum, maximum], as a sequence or an integer array of shape (length,).
-
-        Returns:
-            `ciphertexts` plaintexts in [0, n^s).
+        """Pack `length` integers in [minimum, maximum] into `ciphertexts` plaintexts in [0, n^s).
 
         Raises:
             PackingError: another length, an entry that is not an integer, or one out of range.
@@ -139,14 +131,7 @@ class PackingPlan:
         return [_compose(row, self._limb) for row in limbs.tolist()]
 
     def unpack(self, plaintexts: Sequence[int | mpz], addends: int) -> list[int]:
-        """Unpack the sum of packed vectors.
-
-        Args:
-            plaintexts: `ciphertexts` integers.
-            addends: how many vectors were added.
-
-        Returns:
-            The entrywise sum, `length` integers.
+        """Unpack the sum of `addends` packed vectors: from `ciphertexts` plaintexts to `length` integers.
 
         Raises:
             PackingError: a wrong number of plaintexts or addends, or a slot that `addends` vectors cannot sum to.
@@ -179,12 +164,10 @@ class PackingPlan:
 
     @cached_property
     def _limb(self) -> mpz:
-        """Number of values of a limb."""
         return mpz(self.radix) ** self._powers.size
 
     @cached_property
     def _limbs(self) -> int:
-        """Number of limbs per plaintext."""
         return -(-self.slots_per_plaintext // self._powers.size)
 
     def _check(self, values: IntegerVector) -> None:

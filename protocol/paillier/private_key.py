@@ -25,15 +25,7 @@ class PrivateKey:
     """A private key. `repr` and errors do not show the factors, and pickling raises TypeError."""
 
     def __init__(self, p: int, q: int, degree: int = 1) -> None:
-        """Create a key from its factors.
-
-        Args:
-            p, q: distinct primes with gcd(pq, (p - 1)(q - 1)) = 1.
-            degree: s.
-
-        Raises:
-            InvalidParameter: p and q are not such primes.
-        """
+        """Create a key from distinct primes; raise InvalidParameter unless gcd(pq, (p - 1)(q - 1)) = 1."""
         if p == q or not gmpy2.is_prime(p) or not gmpy2.is_prime(q):
             raise InvalidParameter("a private key needs two different primes")
         if math.gcd(p * q, (p - 1) * (q - 1)) != 1:
@@ -44,7 +36,6 @@ class PrivateKey:
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPrivateKey) -> PrivateKey:
-        """Convert a private key of phe; raise InvalidParameter as the class does."""
         return cls(key.p, key.q)
 
     def to_phe(self) -> phe.PaillierPrivateKey:
@@ -66,13 +57,9 @@ class PrivateKey:
         return rings[0], rings[1], inverses[0], inverses[1], gmpy2.invert(self._p**s, self._q**s)
 
     def raw_decrypt(self, ciphertext: int | mpz) -> int:
-        """Decrypt one ciphertext by the Chinese remainder theorem (Paillier 1999, section 7).
+        """Decrypt one ciphertext to [0, n^s) by the Chinese remainder theorem (Paillier 1999, section 7).
 
-        Returns:
-            The plaintext, in [0, n^s).
-
-        Raises:
-            CiphertextError: the ciphertext is not a unit modulo n^(s+1).
+        Raises CiphertextError unless the ciphertext is a unit modulo n^(s+1).
         """
         c = mpz(ciphertext)
         check_ciphertext(self.public_key, c)
@@ -109,12 +96,9 @@ def generate_private_key(
     Args:
         bits: exact length of n, even.
         degree: s; plaintexts are integers modulo n^s.
-        test_key: accept fewer than 2048 bits.
-        randomness: the operating system's by default.
 
     Raises:
         WeakKeyError: `bits` is below 2048 and `test_key` is not set.
-        InvalidParameter: `bits` is odd or out of range.
     """
     check_key_bits(bits, test_key=test_key)
     check_degree(degree)

@@ -30,9 +30,7 @@ def integer_polynomial(
 ) -> list[int]:
     """Draw the coefficients of f, the constant Delta * secret first.
 
-    Args:
-        secret: an integer in (-bound, bound).
-        bound: a public bound S of the secret; the other coefficients are uniform in [0, 2^128 Delta^2 S).
+    The secret lies in (-bound, bound); with S the bound the other coefficients are uniform in [0, 2^128 Delta^2 S).
     """
     if not 1 <= threshold <= holders:
         raise InvalidParameter(
@@ -46,7 +44,6 @@ def integer_polynomial(
 
 
 def evaluate(coefficients: Sequence[int], point: int) -> int:
-    """Evaluate a polynomial at a point."""
     value = 0
     for coefficient in reversed(coefficients):
         value = value * point + coefficient

@@ -111,16 +111,7 @@ class KeyShare:
     """One holder's share f(j) of the decryption exponent. `repr` does not show it, and pickling raises TypeError."""
 
     def __init__(self, threshold_key: ThresholdKey, holder: int, share: int) -> None:
-        """Create a share.
-
-        Args:
-            threshold_key: the public part of the shared key.
-            holder: j, 1 .. n.
-            share: f(j), positive.
-
-        Raises:
-            InvalidParameter: the holder's number or the share is out of range.
-        """
+        """Create the share f(j) > 0 of holder j, 1 .. n; raise InvalidParameter for numbers out of range."""
         if not 1 <= holder <= threshold_key.holders:
             raise InvalidParameter(
                 f"the holder's number is {holder}; it must lie between 1 and {threshold_key.holders}"
@@ -140,16 +131,10 @@ class KeyShare:
         return mpz(2 * self.threshold_key.delta * self._share)
 
     def partially_decrypt(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
-        """Partially decrypt ciphertexts.
+        """Return c^(2 Delta f(j)) mod n^(s+1) of each ciphertext c; raise CiphertextError unless all are units.
 
         This method decrypts any ciphertext. Protocols use `parties.KeyHolder`, which opens only the product of the
         ballots that it observed, once.
-
-        Returns:
-            c^(2 Delta f(j)) mod n^(s+1) of each ciphertext c.
-
-        Raises:
-            CiphertextError: a ciphertext is not a unit.
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
@@ -165,16 +150,11 @@ class KeyShare:
 def deal(
     private_key: PrivateKey, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
 ) -> tuple[ThresholdKey, list[KeyShare]]:
-    """Share the decryption exponent of a private key among n holders, as a trusted dealer.
-
-    Args:
-        private_key: the key; the dealer must delete it afterwards.
-        holders: n.
-        threshold: t.
-        randomness: the operating system's by default.
+    """Share the decryption exponent of a private key t of n among holders, as a trusted dealer.
 
     Returns:
-        The threshold key and the shares of holders 1 .. n, each for one holder over a private channel.
+        The threshold key and the shares of holders 1 .. n, each for one holder over a private channel. The dealer must
+        delete the private key.
 
     Raises:
         InvalidParameter: unless 1 <= t <= n <= 255.
@@ -191,7 +171,10 @@ def deal(
 
 
 def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> list[int]:
-    """Combine partial decryptions into plaintexts."""
+    """Combine partial decryptions of t or more holders into plaintexts.
+
+    Raises ThresholdError, or WrongPartialDecryptionError where they do not combine.
+    """
     key, threshold = threshold_key.key, threshold_key.threshold
     if len(parts) < threshold:
         raise ThresholdError(f"decryption takes {threshold} partial decryptions, and there are {len(parts)}")

@@ -17,13 +17,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 
 @dataclass(frozen=True)
 class EncryptedVector:
-    """The encrypted sum of `addends` vectors of one plan.
-
-    Attributes:
-        key: the key that it is encrypted under.
-        plan: how it is packed.
-        ciphertexts: `plan.ciphertexts` units modulo n^(s+1), checked by the receiver.
-        addends: the number of vectors that it is the sum of.
+    """The encrypted sum of `addends` vectors of one plan: `plan.ciphertexts` units modulo n^(s+1).
 
     Raises:
         CiphertextError: the number of ciphertexts is not that of the plan.
@@ -49,12 +43,7 @@ class EncryptedVector:
     def encrypt(
         cls, encryptor: Encryptor, plan: PackingPlan, values: IntegerVector, randomizers: Randomizers | None = None
     ) -> EncryptedVector:
-        """Pack and encrypt one vector.
-
-        Raises:
-            PackingError: the values do not fit the plan.
-            WrongKeyError: the plan or the pool belongs to another key.
-        """
+        """Pack and encrypt one vector; raise PackingError (it does not fit) or WrongKeyError (of another key)."""
         return cls(encryptor.key, plan, encryptor.encrypt(plan.pack(values), randomizers))
 
     @classmethod
@@ -83,14 +72,9 @@ class EncryptedVector:
         )
 
     def decrypt(self, private_key: PrivateKey) -> list[int]:
-        """Decrypt with the whole private key.
+        """Decrypt with the whole private key to the entrywise sum, `plan.length` integers.
 
-        Returns:
-            The entrywise sum, `plan.length` integers.
-
-        Raises:
-            WrongKeyError: the key is another one.
-            PackingError: the plan does not allow such sums.
+        Raises WrongKeyError (the key is another one) or PackingError (the plan does not allow such sums).
         """
         private_key.check_owns(self.key)
         return self.plan.unpack([private_key.raw_decrypt(c) for c in self.ciphertexts], self.addends)

@@ -52,23 +52,16 @@ def _check_bits(key: DgkPublicKey, bits: int) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one comparison.
-
-    Attributes:
-        ciphertexts: l + 1 blinded, shuffled ciphertexts.
-        bit: the answerer's masked bit.
-    """
+    """The answer to one comparison: l + 1 blinded, shuffled ciphertexts, and the answerer's masked bit."""
 
     ciphertexts: tuple[mpz, ...] = field(repr=False)
     bit: int
 
     @staticmethod
     def encoded_length(key: DgkPublicKey, bits: int) -> int:
-        """Return the length of an answer in bytes."""
         return 1 + (bits + 1) * key.ciphertext_bytes
 
     def encode(self, key: DgkPublicKey) -> bytes:
-        """Encode the answer."""
         return bytes([self.bit]) + key.encode_ciphertexts(self.ciphertexts)
 
     @classmethod
@@ -80,25 +73,14 @@ class Answer:
 
 
 def ask(key: DgkPublicKey, shares: Sequence[int], *, bits: int, randomness: Randomness = SYSTEM) -> list[Question]:
-    """Create the asker's first message, for any number of comparisons.
-
-    Args:
-        bits: l.
-
-    Returns:
-        For each comparison, l ciphertexts of the low bits of y, least significant first.
-    """
+    """Return the asker's first message: for each comparison, l ciphertexts of the low bits of y, the lowest first."""
     _check_bits(key, bits)
     flat = key.encrypt([y >> i & 1 for y in shares for i in range(bits)], randomness)
     return [flat[at : at + bits] for at in range(0, len(flat), bits)]
 
 
 def conclude(private_key: DgkPrivateKey, shares: Sequence[int], answers: Sequence[Answer], *, bits: int) -> list[bool]:
-    """Compute the outcomes of comparisons from their answers, as the asker.
-
-    Args:
-        bits: l.
-    """
+    """Compute the outcomes of comparisons of l bits from their answers, as the asker."""
     if len(answers) != len(shares):
         raise MessageError(f"there are {len(answers)} answers to {len(shares)} comparisons")
     results = []
@@ -119,12 +101,10 @@ def answer(
     bits: int,
     randomness: Randomness = SYSTEM,
 ) -> list[Answer]:
-    """Answer comparisons, as the answerer.
+    """Answer comparisons of l bits, as the answerer.
 
-    Args:
-        shares: x of each comparison; any integers with |x - y| < 2^bits.
-        questions: the asker's message, `bits` units modulo n each (checked by decoding).
-        bits: l.
+    `shares` are the x, any integers with  x - y
+     < 2^bits; `questions` are units modulo n (checked by decoding).
     """
     _check_bits(key, bits)
     if len(shares) != len(questions) or any(len(question) != bits for question in questions):
@@ -164,15 +144,10 @@ def _blinded(
 def mask_encrypted_difference(
     key: PublicKey, left: mpz, right: mpz, *, bits: int, randomness: Randomness = SYSTEM
 ) -> tuple[mpz, int]:
-    """Turn two Paillier ciphertexts under the asker's key into shares of the difference (Veugen 2012, section 2).
+    """Turn encryptions of a, b in [0, 2^bits) into shares of the difference (Veugen 2012, section 2).
 
-    Args:
-        key: the asker's Paillier key; the plaintexts a, b lie in [0, 2^bits).
-        bits: length of a and b.
-
-    Returns:
-        The ciphertext of z = a - b + mask for the asker, re-randomised in mode `full`, and the mask of `bits` + 80
-        bits. With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
+    Returns the ciphertext of z = a - b + mask under the asker's key, re-randomised in mode `full`, and the mask of
+    `bits` + 80 bits. With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
     """
     check_ciphertexts(key, (left, right))
     if bits + HIDING_BITS + 2 > key.bits:

@@ -52,12 +52,10 @@ class DgkPublicKey:
 
     @property
     def bits(self) -> int:
-        """Length of n in bits."""
         return int(self.n.bit_length())
 
     @property
     def ciphertext_bytes(self) -> int:
-        """Length of an encoded ciphertext."""
         return (self.bits + 7) // 8
 
     @property
@@ -71,7 +69,6 @@ class DgkPublicKey:
         return hashlib.sha256(self.encode()).digest()
 
     def encode(self) -> bytes:
-        """Encode the key."""
         size = self.ciphertext_bytes
         numbers = b"".join(int(x).to_bytes(size, "big") for x in (self.n, self.g, self.h))
         return (
@@ -127,7 +124,6 @@ class DgkPublicKey:
             raise CiphertextError("a DGK ciphertext shares a factor with n, so it is not an encryption")
 
     def encode_ciphertexts(self, ciphertexts: Sequence[mpz]) -> bytes:
-        """Encode ciphertexts as little-endian integers of fixed length."""
         size = self.ciphertext_bytes
         return b"".join([c.to_bytes(size, "little") for c in ciphertexts])
 
@@ -195,13 +191,7 @@ def generate_dgk_key(
     test_key: bool = False,
     randomness: Randomness = SYSTEM,
 ) -> DgkPrivateKey:
-    """Generate a key for comparisons; v_p and v_q have twice the security level in bits.
-
-    Args:
-        bits: length of n, even.
-        comparison_bits: largest length of integers to compare.
-        test_key: accept fewer than 2048 bits.
-    """
+    """Generate a key for comparisons of up to `comparison_bits` bits; v_p and v_q have twice the security level."""
     _check_size(bits, test_key)
     u = plaintext_modulus(comparison_bits)
     # Test keys are not secure, and t must leave room in their short primes.

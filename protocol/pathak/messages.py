@@ -1,10 +1,9 @@
 """The messages of Pathak, Rane and Raj (2010), section 3: one class per message, each with one encoding.
 
-Every number has one range. The length of a message follows from the terms, the keys and, in the comparisons, the number
-of opponents. `decode` raises MessageError for malformed bytes, WrongRoundError for a message of another run,
-CiphertextError or ShareRangeError for a number out of range, AgreementError for another key than the agreed one, and
-InvalidParameter or WeakKeyError for terms or keys that are not allowed. docs/protocols/pathak.md lists who sends what
-to whom; the order is kept by the roles.
+Every number has one range. `decode` raises MessageError for malformed bytes, WrongRoundError for a message of another
+run, CiphertextError or ShareRangeError for a number out of range, AgreementError for another key than the agreed one,
+and InvalidParameter or WeakKeyError for terms or keys that are not allowed. docs/protocols/pathak.md lists who sends
+what to whom.
 
 In the paper's letters, xi is the key pair that all parties share, and zeta the curator's, whom it calls Charlie. pi_1
 is the parties' permutation, pi_2 the curator's; psi_j is party j's encrypted noise, s the mask of party 0.
@@ -87,7 +86,6 @@ def _encode_modulus(key: PublicKey) -> bytes:
 
 
 def _take_modulus(reader: Reader, test_key: bool) -> PublicKey:
-    """Read a public key; raise MessageError, InvalidParameter or WeakKeyError."""
     size, form = reader.integer(2), reader.integer(1)
     digits = reader.take(size)
     if form > 1 or size > 2048 or not size or not digits[0]:
@@ -112,7 +110,6 @@ class Proposal(_Message):
 
     @classmethod
     def decode(cls, data: bytes, *, test_key: bool) -> Self:
-        """Decode; raise MessageError, WrongRoundError, InvalidParameter or WeakKeyError."""
         reader = Reader(data, cls.kind, None)
         terms = PathakTerms.decode(reader.take(reader.integer(4)))
         if session_of(data) != terms.digest:
@@ -140,7 +137,6 @@ class GroupSecret(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
-        """Decode; raise MessageError, InvalidParameter (invalid permutation or key) or WeakKeyError."""
         reader = Reader(data, cls.kind, terms.digest)
         permutation = check_permutation([reader.integer(2) for _ in range(terms.parties)])
         size = reader.integer(2)
@@ -167,7 +163,6 @@ class GroupKey(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
-        """Decode; raise MessageError, InvalidParameter or WeakKeyError."""
         reader = Reader(data, cls.kind, terms.digest)
         key = _take_modulus(reader, test_key)
         reader.end()
@@ -185,13 +180,7 @@ def _one_ciphertext(key: PublicKey, data: bytes) -> mpz:
 
 @dataclass(frozen=True)
 class SizeShare(_Message):
-    """P_j to P_{pi_1(j)}: a_j, uniform in [0, 2^SHARE_BITS), in the clear, and b_j = N_j - a_j for the curator.
-
-    Attributes:
-        share: a_j.
-        sealed: the encryption of b_j + 2^SHARE_BITS, which is not negative, under the curator's key.
-        curator_key: zeta.
-    """
+    """P_j to P_{pi_1(j)}: a_j, uniform in [0, 2^SHARE_BITS), and the sealed b_j = N_j - a_j + 2^SHARE_BITS > 0."""
 
     kind = Kind.SIZE_SHARE
     share: int = field(repr=False)
@@ -203,7 +192,7 @@ class SizeShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, curator_key: PublicKey) -> Self:
-        """Decode; raise MessageError or CiphertextError. Every value of the share's bytes is in its range."""
+        """Decode. Every value of the share's bytes is in its range."""
         width = SHARE_BITS // 8
         reader = Reader(data, cls.kind, terms.digest, length=width + curator_key.ciphertext_bytes)
         return cls(reader.integer(width), _one_ciphertext(curator_key, reader.rest()), curator_key)
@@ -225,7 +214,6 @@ class IndexedShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, group_key: PublicKey, curator_key: PublicKey, sender: str) -> Self:
-        """Decode; raise AgreementError if the sender has another group key, MessageError or CiphertextError."""
         reader = Reader(data, cls.kind, terms.digest)
         if reader.take(32) != group_key.identifier:
             raise AgreementError(f"{sender} encrypts under a group key other than that announced by party 0")
@@ -268,7 +256,7 @@ class Opponents(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, owner: int) -> Self:
-        """Decode; raise MessageError. `owner` is the number of the receiving party."""
+        """Decode; `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
         message = cls(*_take_opponents(reader, terms, owner))
         reader.end()
@@ -291,7 +279,7 @@ class Questions(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, owner: int, comparison_key: DgkPublicKey) -> Self:
-        """Decode; raise MessageError or CiphertextError. `owner` is the number of the receiving party."""
+        """Decode; `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
         turn, opponents = _take_opponents(reader, terms, owner)
         flat = comparison_key.decode_ciphertexts(reader.rest(), len(opponents) * KEYED_SIZE_BITS)
@@ -312,7 +300,6 @@ class LentShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, turn: int) -> Self:
-        """Decode; raise MessageError (also for another turn) or ShareRangeError."""
         reader = Reader(data, cls.kind, terms.digest, length=1 + (LENT_BITS + 7) // 8)
         _check_turn(reader, turn)
         value = int.from_bytes(reader.rest(), "big")
@@ -322,7 +309,6 @@ class LentShare(_Message):
 
 
 def _check_turn(reader: Reader, turn: int) -> None:
-    """Raise MessageError unless the message is for this turn."""
     if reader.integer(1) != turn:
         raise MessageError("the message is for another turn of the comparisons")
 
@@ -341,7 +327,6 @@ class Answers(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, turn: int, comparison_key: DgkPublicKey, count: int) -> Self:
-        """Decode; raise MessageError (also for another turn) or CiphertextError."""
         size = Answer.encoded_length(comparison_key, KEYED_SIZE_BITS)
         reader = Reader(data, cls.kind, terms.digest, length=1 + count * size)
         _check_turn(reader, turn)
@@ -378,7 +363,6 @@ class Ciphertexts(_Message):
 
     @classmethod
     def decode(cls, data: bytes, kind: Kind, terms: PathakTerms, key: PublicKey, count: int) -> Self:
-        """Decode; raise MessageError, AgreementError (another key) or CiphertextError."""
         reader = Reader(data, kind, terms.digest, length=32 + count * key.ciphertext_bytes)
         if reader.take(32) != key.identifier:
             raise AgreementError(f"a {kind.title} is encrypted under a key other than the agreed one")
@@ -389,11 +373,7 @@ class Ciphertexts(_Message):
 
 @dataclass(frozen=True)
 class Share(_Message):
-    """d integers modulo 2^m.
-
-    * reshare, one participant to another: a share of its vector;
-    * published share, one participant to the consumers: its share of K w_s, which is uniform without the others.
-    """
+    """d integers modulo 2^m: a share of a participant's vector for another one, or its published share of K w_s."""
 
     kind: Kind
     values: tuple[int, ...] = field(repr=False)
@@ -404,9 +384,7 @@ class Share(_Message):
 
     @classmethod
     def decode(cls, data: bytes, kind: Kind, terms: PathakTerms) -> Self:
-        """Decode; raise MessageError or ShareRangeError. Entries have one byte more than m bits need, so ranges are
-        checked.
-        """
+        """Decode; entries have one byte more than m bits need, so ranges are checked."""
         bits = modulus_bits(terms)
         width = bits // 8 + 1
         reader = Reader(data, kind, terms.digest, length=width * terms.features)

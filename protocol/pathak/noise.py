@@ -28,8 +28,7 @@ def record_sensitivity(terms: PathakTerms, size: Fraction | int) -> float:
     """Return the L2 sensitivity of one party's computed parameters to one record, not in grid units.
 
     It is (2/n + 2 tau)/mu, for ||x|| <= 1 + `ROW_SLACK`: the minimiser of a mu-strongly convex objective moves by at
-    most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2), and a solver that stops at gradient norm tau is at most
-    tau/mu away from the minimiser.
+    most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2), and the solver stops within tau/mu of it.
     """
     moved = 2 * (1 + 2 * ROW_SLACK) / float(size) + 2 * terms.tolerance
     return math.nextafter(moved / terms.strong_convexity * (1 + 2.0**-50), math.inf)
@@ -66,7 +65,6 @@ def noise_delta(terms: PathakTerms) -> float:
 
 
 def noise_addends(terms: PathakTerms) -> int:
-    """Return the number of parties whose noise is in the sum."""
     return terms.parties if terms.joint else 1
 
 

@@ -1,9 +1,8 @@
 """Additive sharing of integer vectors modulo 2^m (Pathak 2010, Stage 3).
 
-Every participant splits its vector into one share for each participant, and publishes the sum of the shares that it
-received. Any proper subset of the published shares is uniform; all of them add up to the sum of the vectors. Pathak
-refers to Ben-Or, Goldwasser, Wigderson 1988; for a sum and honest-but-curious participants that protocol reduces to
-this one, which is secure against any coalition of all but two participants.
+Any proper subset of the published shares is uniform; all of them add up to the sum of the vectors. Pathak refers to
+Ben-Or, Goldwasser, Wigderson 1988; for a sum and honest-but-curious participants that protocol reduces to this one,
+which is secure against any coalition of all but two participants.
 """
 
 from __future__ import annotations
@@ -17,11 +16,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 def split_vector(
     vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM
 ) -> list[list[int]]:
-    """Split a vector into additive shares.
-
-    Args:
-        modulus_bits: m.
-    """
+    """Split a vector into additive shares."""
     if parts < 2 or modulus_bits < 1:
         raise InvalidParameter("sharing needs at least two parts and a modulus of at least one bit")
     mask = (1 << modulus_bits) - 1
@@ -41,7 +36,6 @@ def check_shares(shares: Sequence[int], length: int, modulus_bits: int) -> None:
 
 
 def add_shares(shares: Sequence[Sequence[int]], modulus_bits: int) -> list[int]:
-    """Return the entrywise sum modulo 2^m."""
     mask = (1 << modulus_bits) - 1
     return [sum(column) & mask for column in zip(*shares, strict=True)]
 

@@ -1,6 +1,5 @@
 """The terms of a run of Pathak, Rane and Raj (2010), section 3, on which all participants agree.
 
-`PathakTerms` are public and equal for all participants of a run. Their digest names the run; every message carries it.
 Parties are numbered 0 .. K - 1 (P_1 .. P_K in the paper); the curator is Charlie in the paper.
 """
 
@@ -50,7 +49,6 @@ LADDER_RATIO = Fraction(3, 2)
 
 
 def party_name(number: int) -> str:
-    """Return the role name of party `number`, 0 .. K - 1, in transcripts and errors."""
     return f"party {number}"
 
 
@@ -62,24 +60,20 @@ def participants(terms: PathakTerms) -> list[str]:
 @storable
 @dataclass(frozen=True)
 class PathakTerms:
-    """The public terms of a run.
+    """The public terms of a run, whose digest names it.
 
     Attributes:
         variant: who draws the noise, and for which size. "public-bound": all parties, in shares, for the public
             `smallest_size`; "repaired": all parties, in shares, for the rung of the smallest data set; "printed": the
             party with the smallest data set, as in the paper.
-        comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed);
-            not used with "public-bound".
+        comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed).
         classes: the two class names, label 0 and label 1.
-        parties: K, at least 3.
-        features: d, number of features.
+        parties, features: K, d.
         lam: lambda.
         epsilon: the privacy parameter in the scale of the noise.
         tolerance: largest gradient norm at which a local solver may stop.
         smallest_size, largest_size: public bounds; a data set is treated as if its size lay between them (`counted`).
-            They determine the noise or its ladder, the grid and the slots.
-        excluded: number of noise shares that privacy must not depend on: colluders + dropouts + 1, at least 1, because
-            every party knows its own share.
+        excluded: number of noise shares that privacy must not depend on: colluders + dropouts + 1.
         pitch_exponent: parameters and noise are integer multiples of 2^pitch_exponent.
         nonce: 32 hexadecimal digits that distinguish runs with otherwise equal terms.
     """
@@ -187,7 +181,6 @@ class PathakTerms:
     # -- encoding
 
     def encode(self) -> bytes:
-        """Encode as canonical JSON."""
         return json.dumps(asdict(self) | _FIXED, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod

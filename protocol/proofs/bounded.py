@@ -81,8 +81,8 @@ Vector = Sequence[int] | NDArray[np.integer]
 def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, maximum: int) -> PackingPlan:
     """Return the plan with the shortest proof whose range contains [minimum, maximum].
 
-    The range of the result has T^j integers for some T and j, so it is wider by a factor of at most (1 + 1/T)^j where
-    no exact root exists. Entries outside [minimum, maximum] but within the result's range can be proved.
+    The range of the result has T^j integers for some T and j, so it is wider by a factor of at most (1 + 1/T)^j.
+    Entries outside [minimum, maximum] but within the result's range can be proved.
     """
     best: BoundedLayout | None = None
     width = maximum - minimum + 1
@@ -109,16 +109,14 @@ _TOO_WIDE = (
 
 @dataclass(frozen=True)
 class BoundedLayout(MatrixLayout):
-    """The layout of the committed matrices, derived from public numbers.
+    """The layout of the committed matrices, derived from public numbers; `of` chooses base, digits and degree.
 
     Attributes:
-        key: the key that the ballot is encrypted under.
         plan: how the ballot is packed; its range has base^digits integers, as that of `bounded_plan`.
         square_bound: the largest sum of squares of the entries that can be proved.
         base: T, the number of values of a digit.
         digits: j, the number of digits of an entry.
-        degree: k, the number of points that determine a row, a power of two. `BoundedLayout.of` chooses base,
-            digits and degree for the shortest proof.
+        degree: k, the number of points that determine a row, a power of two.
     """
 
     label: ClassVar[str] = "psephos bounded ballot"
@@ -163,16 +161,12 @@ class BoundedLayout(MatrixLayout):
 
     @cached_property
     def norm(self) -> NormEquations:
-        """The equations of the norm."""
         points = self.blocks * self.used
         return NormEquations.of(self.plan.minimum, self.base, self.digits, points, self.square_bound)
 
     @property
     def cost(self) -> tuple[bool, int]:
-        """What the layout of a ballot has least of: more than two parts of an entry, then bytes.
-
-        Where a proof of two parts exists, a shorter one of more parts would change plans and proofs of earlier studies.
-        """
+        """What the layout of a ballot has least of: more than two parts of an entry, then bytes."""
         return len(self.norm.split.places) > FEWEST_PARTS, self.least_bytes
 
     @property
@@ -181,12 +175,10 @@ class BoundedLayout(MatrixLayout):
 
     @property
     def equation_count(self) -> int:
-        """Number of equations: modulo primes, of the norm, of the look-up."""
         return PRIMES + self.norm.count + LOOKUP_EQUATIONS
 
     @property
     def blocks(self) -> int:
-        """Number of blocks of `used` entries; a block has one row per digit."""
         return -(-self.plan.length // self.used)
 
     @cached_property
@@ -211,23 +203,19 @@ class BoundedLayout(MatrixLayout):
 
     @property
     def digit_rows(self) -> int:
-        """Number of rows of digits: of the entries, then of mu, slack and carries."""
         loose = self.mask_digits + sum(len(weights) for weights in self.norm.auxiliary)
         return self.blocks * self.digits + -(-loose // self.used)
 
     @property
     def first_rows(self) -> int:
-        """Number of rows of digits and of multiplicities."""
         return self.digit_rows + -(-self.base // self.used)
 
     @property
     def quotient_rows(self) -> int:
-        """Number of rows of bits of the quotients."""
         return -(-PRIMES * self.quotient_bits // self.used)
 
     @property
     def second_rows(self) -> int:
-        """Number of rows of inverses, both components, and of bits of the quotients."""
         return 2 * self.digit_rows + self.quotient_rows
 
     @property
@@ -256,10 +244,7 @@ class BoundedLayout(MatrixLayout):
         return np.stack(digits, axis=1)
 
     def rows_of_digits(self, entries: Words, loose: Words) -> Words:
-        """Arrange digits as rows (digit_rows, used): those of the entries, (S, digits), and of mu, slack and carries.
-
-        The places of the last block beyond S hold the digits of an entry 0.
-        """
+        """Arrange digits as rows (digit_rows, used); the places of the last block beyond S hold an entry 0."""
         zero = self.entry_digits(self.shifted([0]))[0]
         return np.concatenate([block_rows(entries, self.used, zero), self.rows_of(loose)])
 
@@ -309,7 +294,6 @@ class BoundedLayout(MatrixLayout):
         return column_sum(squares.reshape(self.blocks, points))
 
     def total(self, equation: Words) -> int:
-        """Return the sum over the points where rows hold data."""
         return int(column_sum(self.used_values(equation[None])[0]))
 
     def balance(self, masks: Words) -> None:
@@ -329,7 +313,6 @@ class BoundedLayout(MatrixLayout):
 
 
 def _layouts(key: PublicKey, plan: PackingPlan, square_bound: int, base: int, digits: int) -> Iterator[BoundedLayout]:
-    """Yield the layouts of each degree that the field is large enough for."""
     for degree in DEGREES:
         try:
             yield BoundedLayout(key, plan, square_bound, base, digits, degree)
@@ -338,7 +321,6 @@ def _layouts(key: PublicKey, plan: PackingPlan, square_bound: int, base: int, di
 
 
 def _word(number: int) -> Words:
-    """Return a field element as an array of no dimension."""
     return np.array(number, dtype=np.uint64)
 
 
@@ -364,14 +346,7 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> bytes:
-    """Prove that one ballot is bounded.
-
-    Args:
-        entries: the ballot's vector, shape (S,).
-
-    Returns:
-        The encoded proof, at most `layout.longest_proof` bytes.
-    """
+    """Return the encoded proof, of at most `layout.longest_proof` bytes, that one ballot of entries (S,) is bounded."""
     if not layout.admits(entries):
         raise InvalidParameter(
             "the vector exceeds the bounds of the round, so no proof of them exists; draw its noise again, or scale it"
@@ -380,8 +355,6 @@ def prove(
 
 
 class _Prover(Prover):
-    """One proof in the making."""
-
     layout: BoundedLayout
 
     def __init__(
@@ -410,11 +383,9 @@ class _Prover(Prover):
         return np.concatenate([*self.inverses(self.committed, *lookup), quotients])
 
     def entry_digits(self) -> Words:
-        """Return the digits of the entries, (S, digits)."""
         return self.layout.entry_digits(self.shifted)
 
     def loose_digits(self, mu: mpz) -> Words:
-        """Return the digits of mu, of the slack and of the carries."""
         layout = self.layout
         mask = decompose(mu, mpz(layout.base), layout.mask_digits)
         others = layout.norm.digits(layout.norm.slack_and_carries(self.shifted))

@@ -77,10 +77,9 @@ SALT_BYTES = 32
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights in z of all committed digits, modulo each of the primes (step 3).
+    """The weights in z of all committed digits, modulo each of the primes q (step 3).
 
     Attributes:
-        primes: the primes q.
         entries: of the digits of the entries, e_l radix^j times that of the digit, (PRIMES, digits).
         mask: of the digits of mu, (PRIMES, digits of mu).
     """
@@ -93,13 +92,8 @@ class Weights:
 class MatrixLayout(ABC):
     """What the rows of the committed matrices hold, derived from public numbers, and what holds of them.
 
-    `lookup` is a challenge of step 2 with what follows from it, where a layout has one.
-
-    Attributes:
-        label: the name of the proof in its hash chain.
-        key: the key that the ballot is encrypted under.
-        plan: how the ballot is packed.
-        degree: k, the number of points that determine a row, a power of two.
+    `lookup` is a challenge of step 2 with what follows from it, where a layout has one. `degree` is k, the number of
+    points that determine a row, a power of two; `label` names the proof in its hash chain.
     """
 
     label: ClassVar[str]
@@ -158,18 +152,14 @@ class MatrixLayout(ABC):
     def linear_values(self, weights: Weights, lookup: Any, combine: Words) -> Words:
         """Combine the equations by coefficients (REPEATS, equation_count) into weights of what rows hold.
 
-        Returns:
-            The weights where rows hold data, (REPEATS rows, used); where rows are random they are 0.
+        Returns the weights where rows hold data, (REPEATS rows, used); where rows are random they are 0.
         """
 
     @abstractmethod
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
-        """Return one combination of all equations at some points.
+        """Return one combination, coefficients (equation_count,), of all equations at some points.
 
-        Args:
-            rows: values of all rows, (rows, points).
-            linear: values of `linear_values`, (weighted rows, points).
-            combine: coefficients of the combination, (equation_count,).
+        `rows` are values of all rows, (rows, points), `linear` those of `linear_values`, (weighted rows, points).
         """
 
     @abstractmethod
@@ -194,9 +184,8 @@ class MatrixLayout(ABC):
     def masks(self, randomness: Randomness) -> tuple[Words, Words, Words]:
         """Draw polynomials that mask the answers of step 4, by coefficients.
 
-        Returns:
-            Uniform polynomials of degree below k, (REPEATS, k); uniform polynomials of degree below 2 k that vanish
-            where rows hold data, and uniform ones of that degree whose `total` is 0, (REPEATS, 2 k) each.
+        Uniform ones of degree below k, (REPEATS, k); uniform ones of degree below 2 k that vanish where rows hold data,
+        and uniform ones of that degree whose `total` is 0, (REPEATS, 2 k) each.
         """
         k = self.degree
         any_ = uniform(REPEATS * k, randomness).reshape(REPEATS, k)
@@ -223,7 +212,6 @@ class MatrixLayout(ABC):
 
     @property
     def size(self) -> int:
-        """n, the number of entries of a codeword."""
         return RATE * self.degree
 
     @property
@@ -285,7 +273,6 @@ class ChallengeChain:
         self._state = digest(label, parts)
 
     def absorb(self, *parts: bytes) -> None:
-        """Extend the chain by a message of the prover."""
         self._state = digest(self._label, (self._state, *parts))
 
     def weights(self, count: int) -> list[mpz]:
@@ -299,14 +286,12 @@ class ChallengeChain:
         return list(dict.fromkeys(islice(primes, 2 * PRIMES)))[:PRIMES]
 
     def elements(self, name: str, shape: tuple[int, ...]) -> Words:
-        """Return pseudorandom field elements of this shape."""
         count = int(np.prod(shape))
         # A word lies outside the field with probability 2^-32, so 16 spare words are enough for any proof.
         words = np.frombuffer(stream(f"{self._label}: {name}", (self._state,), 8 * (count + 16)), dtype="<u8")
         return words[words < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
 
     def columns(self, size: int) -> list[int]:
-        """Return the places of the columns to open."""
         words = np.frombuffer(stream(f"{self._label}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
         return list(dict.fromkeys((words & (size - 1)).tolist()))[:QUERIES]
 
@@ -331,7 +316,7 @@ def padded(polynomials: Words, width: int) -> Words:
 
 
 def block_rows(table: Words, used: int, filling: Words) -> Words:
-    """Arrange a table (S, m) as rows of `used` entries, m rows for each block of `used` lines, (blocks m, used).
+    """Arrange a table (S, m) as m rows of `used` entries for each block of lines, (blocks m, used).
 
     The last block is filled with copies of the line `filling`, (m,).
     """
@@ -427,11 +412,9 @@ class Prover(ABC):
         """Return what the rows of the second matrix hold, (second_rows, used)."""
 
     def commit(self, polynomials: Words) -> CommittedMatrix:
-        """Commit to the columns of a matrix of codewords."""
         return CommittedMatrix(polynomials, self.layout, self.randomness)
 
     def masks(self) -> tuple[Words, Words, Words]:
-        """Return the polynomials that mask the answers of step 4."""
         return self.layout.masks(self.randomness)
 
     def quotients(self, weights: Weights, digits: Words, mask: Words, z: mpz) -> Words:
@@ -474,7 +457,6 @@ class Verification:
         self._proof, self._at = proof, 0
 
     def run(self) -> None:
-        """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
         layout, k = self.layout, self.layout.degree
         roots = [self._take(HASH_BYTES) for _ in range(2)]
         announced = self._take(layout.key.ciphertext_bytes)
@@ -524,7 +506,6 @@ class Verification:
                 raise ProofError("the proof of validity does not hold: an opened column contradicts an answer")
 
     def _take(self, count: int) -> bytes:
-        """Read the next `count` bytes of the proof."""
         if self._at + count > len(self._proof):
             raise ProofError("a proof of validity ends early")
         self._at += count

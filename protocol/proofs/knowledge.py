@@ -44,14 +44,7 @@ _COMB_SLACK = 160  # the exponents of a comb can be some bits longer than reques
 
 @dataclass(frozen=True)
 class KnowledgeProof:
-    """A proof of knowledge.
-
-    Attributes:
-        fast: whether `residue` is an exponent of h_s (modes `half` and `short`) or a root (mode `full`).
-        announcement: A, a unit modulo n^(s+1).
-        plaintext: z, in [0, n^s).
-        residue: w if `fast`, else v.
-    """
+    """A proof of knowledge: `fast`, A, z, and w if `fast` (modes `half` and `short`), else v (mode `full`)."""
 
     fast: bool
     announcement: mpz = field(repr=False)
@@ -60,11 +53,9 @@ class KnowledgeProof:
 
     @staticmethod
     def encoded_length(key: PublicKey) -> int:
-        """Return the length of a proof under a key in bytes: A, z, and the longer of w and v."""
         return 1 + key.ciphertext_bytes + _plain_bytes(key) + _root_bytes(key)
 
     def encode(self, key: PublicKey) -> bytes:
-        """Encode the proof as little-endian integers of fixed length."""
         return b"".join(
             (
                 bytes([self.fast]),
@@ -142,17 +133,11 @@ def first_wrong(
     *,
     randomness: Randomness = SYSTEM,
 ) -> int | None:
-    """Verify many proofs and return the index of the first that does not hold.
+    """Verify many proofs and return the index of the first that does not hold, or None.
 
     All proofs are checked at once, each raised to a random odd 64-bit weight; only if that fails are they verified one
     by one. A wrong proof passes with probability 2^-63: the deviation would have to be a unit of small order, and as
     gcd(p - 1, q - 1) = 2 every such unit except 1 and -1 reveals a factor of n.
-
-    Args:
-        claims: (statement, ciphertexts, proof) of each.
-
-    Returns:
-        The index, or None if all proofs hold.
     """
     if len(claims) > 1 and _holds_together(key, claims, randomness):
         return None
@@ -201,7 +186,6 @@ def _equal(left: mpz, right: mpz, modulus: mpz) -> bool:
 
 
 def _check_unit(key: PublicKey, proof: KnowledgeProof) -> None:
-    """Raise ProofError unless the announcement is a unit."""
     try:
         check_ciphertexts(key, (proof.announcement,))
     except CiphertextError as error:
@@ -209,26 +193,22 @@ def _check_unit(key: PublicKey, proof: KnowledgeProof) -> None:
 
 
 def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], announcement: mpz) -> list[mpz]:
-    """Return e_1 .. e_L."""
     size = key.ciphertext_bytes
     parts = (key.identifier, statement, *(c.to_bytes(size, "little") for c in (*ciphertexts, announcement)))
     return challenges(_LABEL, parts, len(ciphertexts))
 
 
 def _residue(key: PublicKey, proof: KnowledgeProof) -> mpz:
-    """Return h_s^w, or v^(n^s) for mode `full`."""
     if proof.fast:
         return base_power(key, proof.residue)
     return gmpy2.powmod(proof.residue, key.plaintext_modulus, key.ciphertext_modulus)
 
 
 def _root_bytes(key: PublicKey) -> int:
-    """Return the encoded length of w and v."""
     return max((key.bits + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
 def _plain_bytes(key: PublicKey) -> int:
-    """Return the encoded length of z."""
     return max((int(key.plaintext_modulus.bit_length()) + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
@@ -243,10 +223,7 @@ def answer_bits(key: PublicKey) -> int:
 
 
 def base_power(key: PublicKey, exponent: mpz) -> mpz:
-    """Return h_s^exponent.
-
-    The exponent may be as large as a sum of 2^32 numbers below 2^answer_bits, each times a weight of `WEIGHT_BITS`.
-    """
+    """Return h_s^exponent, which may be a sum of 2^32 numbers below 2^answer_bits times `WEIGHT_BITS` of weight."""
     return _comb(key).power(int(exponent))
 
 

@@ -37,12 +37,10 @@ Parts = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class EntrySplit:
-    """How an entry is split into parts by its digits.
+    """How an entry is split into parts by its digits to the base T.
 
     Attributes:
-        base: T.
-        places: the number of digits of each part, the lowest first; the same for all parts but the last, which has
-            the rest.
+        places: the number of digits of each part, the lowest first; all but the last have the same.
         offsets: what is subtracted from the number that the digits of each part make: the parts of -minimum.
     """
 
@@ -70,7 +68,6 @@ class EntrySplit:
 
     @property
     def radix(self) -> int:
-        """C."""
         return int(self.base ** self.places[0])
 
     @cached_property
@@ -106,10 +103,7 @@ class EntrySplit:
 class NormEquations:
     """The equations for one split, and the weights of the digits that slack and carries are committed in.
 
-    Attributes:
-        split: how an entry is split into n parts.
-        points: the largest number of entries, those that fill the last block of a matrix included.
-        bound: B.
+    `points` is the largest number of entries, those that fill the last block included; `bound` is B.
     """
 
     split: EntrySplit
@@ -132,7 +126,6 @@ class NormEquations:
 
     @property
     def count(self) -> int:
-        """Number of equations, 2 n - 1."""
         return 2 * len(self.split.places) - 1
 
     @cached_property
@@ -157,7 +150,7 @@ class NormEquations:
 
     @cached_property
     def auxiliary(self) -> tuple[tuple[int, ...], ...]:
-        """The weights of the digits of the slack s_0, ..., s_(2 n - 2), then of the carries plus their `offsets`.
+        """The weights of the digits of the slack, then of the carries plus their `offsets`.
 
         The digits of each reach every number from 0 to the largest that an honest sender can need.
         """
@@ -170,7 +163,6 @@ class NormEquations:
 
     @cached_property
     def bound_parts(self) -> tuple[int, ...]:
-        """The digits b_0, ..., b_(2 n - 2) of the bound to the base C; the last is the rest."""
         return self._radix_digits(self.bound)
 
     def _radix_digits(self, number: int) -> tuple[int, ...]:
@@ -253,9 +245,8 @@ def digit_count(top: int | mpz, base: int) -> int:
 
 
 def _digit_weights(top: int, base: int) -> tuple[int, ...]:
-    """Return the weights of digits that reach every number from 0 to a largest one, which is below top + base.
-
-    They are powers of the base but the last, which is as small as that allows.
+    """Return powers of the base, the last reduced, whose digits reach every number from 0 to top, and none above top +
+    base.
     """
     count = digit_count(top, base)
     powers_below = tuple(base**place for place in range(count - 1))
@@ -265,7 +256,6 @@ def _digit_weights(top: int, base: int) -> tuple[int, ...]:
 
 
 def _digits(number: int, weights: Sequence[int], base: int) -> list[int]:
-    """Return the digits of a number for `_digit_weights`, the lowest first."""
     last = min(base - 1, number // weights[-1])
     rest = number - last * weights[-1]
     return [rest // weight % base for weight in weights[:-1]] + [last]

@@ -34,13 +34,7 @@ _LABEL = "psephos partial decryption"
 
 @dataclass(frozen=True)
 class VerificationBase:
-    """The base of the verification values of a shared key.
-
-    Attributes:
-        key: the public key; all values are modulo n^(s+1).
-        base: v.
-        exponent_bits: public upper bound of the length of every holder's exponent x, in bits.
-    """
+    """The base v of a shared key's verification values, and a public bound of every holder's exponent x in bits."""
 
     key: PublicKey
     base: mpz = field(repr=False)
@@ -49,13 +43,7 @@ class VerificationBase:
 
 @dataclass(frozen=True)
 class OpeningProof:
-    """A proof of a partial decryption.
-
-    Attributes:
-        base: a, a unit modulo n^(s+1).
-        product: b, a unit modulo n^(s+1).
-        answer: z, in [0, 2^answer_bits).
-    """
+    """A proof of a partial decryption: a and b, units modulo n^(s+1), and z in [0, 2^answer_bits)."""
 
     base: mpz = field(repr=False)
     product: mpz = field(repr=False)
@@ -63,11 +51,9 @@ class OpeningProof:
 
     @staticmethod
     def encoded_length(key: PublicKey, exponent_bits: int) -> int:
-        """Return the length of a proof about exponents of at most `exponent_bits` bits, in bytes."""
         return 2 * key.ciphertext_bytes + (_answer_bits(exponent_bits) + 7) // 8
 
     def encode(self, key: PublicKey, exponent_bits: int) -> bytes:
-        """Encode the proof as little-endian integers of fixed length."""
         size = key.ciphertext_bytes
         return b"".join(
             (
@@ -104,11 +90,7 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> OpeningProof:
-    """Prove that values_l = ciphertexts_l^exponent and that the verification value is base^exponent.
-
-    Args:
-        exponent: x, secret.
-    """
+    """Prove that values_l = ciphertexts_l^exponent and that the verification value is base^exponent."""
     key = powers.key
     weighted, opened = _weighted(statement, key, ciphertexts, values)
     mask = mpz(randomness.bits(_answer_bits(powers.exponent_bits) - 1))
@@ -149,14 +131,12 @@ def _weighted(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], valu
 
 
 def _challenge(statement: bytes, powers: VerificationBase, *numbers: mpz) -> mpz:
-    """Return e."""
     size = powers.key.ciphertext_bytes
     parts = (powers.key.identifier, statement, *(x.to_bytes(size, "little") for x in (powers.base, *numbers)))
     return challenges(f"{_LABEL}: challenge", parts, 1)[0]
 
 
 def _answer_bits(exponent_bits: int) -> int:
-    """Return the largest length of z in bits."""
     return exponent_bits + CHALLENGE_BITS + HIDING_BITS + 1
 
 

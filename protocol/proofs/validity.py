@@ -39,11 +39,9 @@ class Layout(MatrixLayout):
     """The layout of the committed matrix, derived from public numbers.
 
     Attributes:
-        key: the key that the ballot is encrypted under.
         plan: how the ballot is packed; its entries start at 0.
         group: entries per sample, K - 1.
-        degree: k, the number of points that determine a row, a power of two. `Layout.of` chooses the one with the
-            shortest proof.
+        degree: k, the number of points that determine a row, a power of two; `of` chooses the shortest proof.
     """
 
     label: ClassVar[str] = "psephos valid ballot"
@@ -63,13 +61,11 @@ class Layout(MatrixLayout):
 
     @classmethod
     def of(cls, key: PublicKey, plan: PackingPlan, group: int) -> Self:
-        """Return the layout with the shortest proof."""
         layouts = [cls(key, plan, group, degree) for degree in DEGREES]
         return min(layouts, key=lambda layout: layout.least_bytes)
 
     @property
     def blocks(self) -> int:
-        """Number of blocks of `used` samples; a block has one row per class."""
         return -(-(self.plan.length // self.group) // self.used)
 
     @property
@@ -103,7 +99,7 @@ class Layout(MatrixLayout):
         return block_rows(table, self.used, np.zeros(self.group, dtype=np.uint64))
 
     def lookup(self, chain: ChallengeChain) -> None:
-        """Draw nothing: there is no other challenge."""
+        """There is no other challenge."""
 
     def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
         return Weights(primes, self.slot_weights(factors, primes), powers_modulo(2, self.mask_bits, primes))
@@ -134,7 +130,6 @@ class Layout(MatrixLayout):
         return sum(int(g) * int(z % q) for g, q in zip(combine, primes, strict=True)) % PRIME
 
     def total(self, equation: Words) -> int:
-        """Return the sum over all k points of a row."""
         k = self.degree
         return int(add(equation[:1], equation[k : k + 1])[0]) * k % PRIME
 
@@ -170,14 +165,7 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> bytes:
-    """Prove that one ballot is valid.
-
-    Args:
-        entries: the ballot's vector of zeros and ones, shape (S,).
-
-    Returns:
-        The encoded proof, at most `layout.longest_proof` bytes.
-    """
+    """Return the encoded proof, of at most `layout.longest_proof` bytes, that entries (S,) are valid votes."""
     prover = _Prover(statement, layout, ciphertexts, witness, randomness)
     prover.entries = np.asarray(entries).astype(np.uint64)
     return prover.run()

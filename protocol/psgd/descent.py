@@ -33,11 +33,7 @@ def _positive(record: object, name: str, description: str) -> None:
 
 
 def _norm(vector: Array) -> float:
-    """Return ||vector||, the same number on every machine.
-
-    The squares, their sum and the root are each correctly rounded, so that no order of summation matters; NumPy's norm
-    depends on the order that its BLAS library chooses.
-    """
+    """Return ||vector||, each step correctly rounded; NumPy's norm depends on the order that its BLAS chooses."""
     return float(_DOUBLE.sqrt(_DOUBLE.fsum([_DOUBLE.square(gmpy2.mpfr(x)) for x in vector.tolist()])))
 
 
@@ -77,14 +73,10 @@ class StepSizes:
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Stop when the iterate moved by at most `tolerance` times its norm during the last `window` steps.
+    """Stop when the iterate moved by at most `tolerance` times its norm during the last `window` steps; 0 never stops.
 
     The rule is a function of the released sums. The privacy guarantee is still that of all agreed steps, because the
     stopping time depends on the noise.
-
-    Attributes:
-        tolerance: relative; 0 never stops early.
-        window: number of steps.
     """
 
     tolerance: float = 0.0
@@ -96,7 +88,6 @@ class StoppingRule:
 
     @property
     def looks_back(self) -> int:
-        """Number of earlier points that the rule needs."""
         return self.window if self.tolerance else 0
 
     def __call__(self, points: Sequence[ArrayLike]) -> bool:
@@ -116,8 +107,6 @@ class Descent:
         ridge: lambda + Delta.
         smoothness: c, the largest curvature of the loss.
         radius: radius of the ball that iterates are projected onto.
-        step_sizes: z_t.
-        stopping: when to end before the agreed steps.
     """
 
     records: int
@@ -138,15 +127,7 @@ class Descent:
             )
 
     def step(self, w: Array, noisy_sum: Array, t: int) -> Array:
-        """Compute the next point.
-
-        Args:
-            w: w_t, float64 of shape (d,).
-            noisy_sum: S_t, float64 of shape (d,).
-
-        Returns:
-            w_{t+1}, float64 of shape (d,).
-        """
+        """Compute the next point w_{t+1}, (d,), from w_t and the noisy sum S_t."""
         moved = w - self.step_sizes(t) * (noisy_sum / self.records + self.ridge * w)
         norm = _norm(moved)
         moved = moved if norm <= self.radius else moved * (self.radius / norm)

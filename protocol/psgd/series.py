@@ -1,15 +1,12 @@
 """The terms of a series of encrypted sums at public points, and the announcement of a step.
 
-In an iterative protocol the parties repeatedly contribute an integer vector that depends on a public point. A `Series`
-fixes the number of sums, the size of the vectors and the noise of every party; `SeriesTerms` add the keys. So each
-party can hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients"
-whose context names the terms, the step and the point; its `Announcement` is all a party needs to build that round
-itself.
+A `Series` fixes the number of sums, the size of the vectors and the noise of every party; `SeriesTerms` add the keys.
+So each party can hold the others to them and knows what the whole series costs it. A step is one `Round` of kind
+"gradients" whose context names the terms, the step and the point; its `Announcement` is all a party needs to build it.
 
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
-slot; by Chernoff's inequality a redraw happens with probability at most 2^-66 over the whole series (`truncation`).
-
-The protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/protocols/psgd.md says who adds which noise.
+slot; by Chernoff's inequality a redraw happens with probability at most 2^-66 over the whole series (`truncation`). The
+protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/protocols/psgd.md says who adds which noise.
 """
 
 from __future__ import annotations
@@ -47,16 +44,13 @@ class Series:
     """The number of sums, the size of the vectors, and the noise of a series.
 
     Attributes:
-        parties: number of parties; each adds noise.
         steps: largest number of sums; no party answers more.
-        dimension: number of entries of a vector.
         bound: largest L2 norm of a party's vector before noise.
         fraction_bits: the lattice is the multiples of 2^-fraction_bits.
         fixed_sigmas: standard deviation, per entry, of the normal noise each party draws once; 0 for none.
         step_law: law of the noise each party draws afresh at every step.
         step_scale: its scale: of the norm's Gamma law ("spherical-laplace"; doubled at every step with "-halving", so
-            that step 1 already has twice of it), or one share's variance per entry, in lattice units squared
-            ("discrete-gaussian").
+            that step 1 already has twice of it), or one share's variance per entry, in lattice units squared.
         minimum_ballots: no product of fewer ballots is opened.
         nonce: 16 random bytes.
     """
@@ -120,7 +114,6 @@ class Series:
 
     @property
     def pitch(self) -> float:
-        """Lattice spacing, 2^-fraction_bits."""
         return math.ldexp(1.0, -self.fraction_bits)
 
     @cached_property
@@ -179,9 +172,8 @@ class Series:
     def norm_bound(self, step: int) -> int:
         """Return the largest Euclidean norm of a party's noisy vector, in lattice units.
 
-        A gradient rounded to the lattice is at most sqrt(d)/2 longer. A share of discrete Gaussian noise is drawn again
-        beyond `gaussian_norm_bound`; of spherical noise `step_bound` is a bound of the norm before it is rounded. The
-        entries of fixed noise are all within `fixed_bound`.
+        A gradient rounded to the lattice is at most sqrt(d)/2 longer. Discrete Gaussian noise is drawn again beyond
+        `gaussian_norm_bound`; of spherical noise `step_bound` is a bound of the norm before it is rounded.
         """
         root = math.isqrt(self.dimension) + 1
         norm = math.ceil(self.bound / self.pitch * (1 + 2.0**-40)) + root + root * self.fixed_bound()
@@ -190,7 +182,6 @@ class Series:
         return norm + (0 if self.step_law == "none" else self.step_bound(step) + root)
 
     def plan(self, key: PublicKey, step: int, *, bounded: bool = False) -> PackingPlan:
-        """Return the packing plan of a step."""
         entry, plan = self.entry_bound(step), bounded_plan if bounded else PackingPlan.for_key
         return plan(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
 
@@ -204,13 +195,8 @@ class SeriesTerms:
     """The terms of a series: no role answers at another point, or under another key or roster.
 
     Attributes:
-        series: number of sums, size of the vectors and noise.
         descent: how the next point follows from a point and a sum; the first point is the origin.
-        threshold_key: the key that ballots are encrypted under and that t of n holders decrypt with.
-        roster: the parties' verification keys.
-        test_key: whether a key under 2048 bits is accepted.
         proofs: what ballots and partial decryptions prove; with "valid", every entry's range and the vector's norm.
-        confirmations: as in a `Round`.
     """
 
     series: Series
@@ -267,14 +253,7 @@ def _round(terms: SeriesTerms, announcement: Announcement, context: bytes) -> Ro
 @storable
 @dataclass(frozen=True)
 class Announcement:
-    """The curator's message that starts a step. Public, posted on the board.
-
-    Attributes:
-        terms_digest: digest of the agreed terms.
-        step: counted from 1.
-        nonce: nonce of the round of the step, 16 bytes.
-        point: the public point, `dimension` finite float64.
-    """
+    """The curator's message that starts a step, counted from 1, at a public point. Posted on the board."""
 
     terms_digest: bytes = field(repr=False)
     step: int

@@ -36,13 +36,7 @@ __all__ = ["DescentState", "FollowedStep", "PublishedSum", "SeriesFollowed", "Se
 @storable
 @dataclass(frozen=True)
 class PublishedSum:
-    """One holder's message with the opened sum of a step. Public.
-
-    Attributes:
-        step: counted from 1.
-        holder: 1 .. n.
-        sums: the sum, `dimension` integers in lattice units.
-    """
+    """One holder's message with the opened sum of a step, in lattice units. Public."""
 
     step: int
     holder: int
@@ -86,7 +80,6 @@ def _size(terms: SeriesTerms, step: int) -> int:
 
 @lru_cache(maxsize=4)
 def _next(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ...], steps: int) -> tuple[float, ...]:
-    """Return the point that follows."""
     noisy = np.array([float(s) for s in sums]) * terms.series.pitch
     return tuple(terms.descent.step(np.array(point), noisy, steps).tolist())
 
@@ -115,7 +108,6 @@ class DescentState:
 
     @property
     def point(self) -> tuple[float, ...]:
-        """w_t, the latest point."""
         return self.points[-1]
 
     @property
@@ -179,13 +171,7 @@ class DescentState:
 
 @dataclass(frozen=True)
 class FollowedStep:
-    """One announced step of a descent, as far as it was read.
-
-    Attributes:
-        round: its encrypted sum.
-        votes: the state of the `SumReader` of the round.
-        sums: the sum that t holders have published; None before.
-    """
+    """One announced step of a descent, with the state of its `SumReader`, and the sum that t holders published."""
 
     round: Round
     votes: MachineState = field(repr=False)
