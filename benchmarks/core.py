@@ -19,7 +19,7 @@ from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout
-from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool, RandomnessMode
+from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.kernel import kernel, use
 from psephos.protocol.paillier.keys import LARGEST_DEGREE
 from psephos.protocol.paillier.packing import PackingPlan
@@ -88,26 +88,21 @@ def encryption(bits: int, repetitions: int = 7) -> EncryptionTimings:
     for name in dict.fromkeys((kernel(), "gmpy2")):
         for mode, s in variants:
             ways[mode + f", degree {s}" * (s > 1) + f", {name}" * (name != kernel())] = mode, s, name
-    pool = RandomizerPool(encryptors["half", 1])
 
-    def ours(mode: RandomnessMode, s: int, name: str, randomizers: RandomizerPool | None = None) -> float:
+    def ours(mode: RandomnessMode, s: int, name: str) -> float:
         count, slots = times[mode], plans[s].slots_per_plaintext
         votes = np.random.default_rng(0).integers(0, 2, size=count * slots)
         plan = PackingPlan.for_key(keys[s], length=len(votes), addends=PARTIES)
         with use(name):
-            if randomizers is None:
-                encryptors[mode, s].randomizers(1)  # computes the tables, once per process
-            else:
-                randomizers.fill(count)
-            return clock(lambda: EncryptedVector.encrypt(encryptors[mode, s], plan, votes, randomizers)) / count
+            encryptors[mode, s].randomizers(1)  # computes the tables, once per process
+            return clock(lambda: EncryptedVector.encrypt(encryptors[mode, s], plan, votes)) / count
 
     measures: dict[str, Callable[[], float]] = {
         "phe": lambda: clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10,
         **{way: partial(ours, *how) for way, how in ways.items()},
-        "online": partial(ours, "half", 1, kernel(), pool),
     }
     samples = interleaved(measures, repetitions)
-    degrees = {"online": 1} | {way: s for way, (_, s, _) in ways.items()}
+    degrees = {way: s for way, (_, s, _) in ways.items()}
     ratios = {way: ratio(samples["phe"], samples[way]) for way in degrees}
     slots = {way: plans[s].slots_per_plaintext for way, s in degrees.items()}
     shapes: dict[str, CombTables] = {}

@@ -116,8 +116,6 @@ def _votes(results: dict[str, Any], key_bits: int | None = None, modes: Sequence
         if modes is None or mode in modes
     ]
     words = "Speed relative to phe, which sends one ciphertext for a vote unless its caller packs (M = 20,000)."
-    if modes is None:
-        words += " `online` takes its randomness from a pool that was filled before."
     headings = ["bits", "mode", "ms per ciphertext", "x phe", "x phe per vote", "bytes per vote"]
     return ["## Votes\n", f"{words}\n", _table(headings, rows)]
 

@@ -26,7 +26,7 @@ from psephos.protocol.errors import (
     WrongRoundError,
 )
 from psephos.protocol.grids.vote_directions import are_probabilities
-from psephos.protocol.paillier.encryption import Encryptor, Randomizers
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.roles import BOARD, Machine, Post, Step
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -142,7 +142,6 @@ class Party:
         *,
         claim: bytes | None = None,
         encryptor: Encryptor | None = None,
-        randomizers: Randomizers | None = None,
         costs: PrivacyEvent | None = None,
     ) -> bytes:
         """Encrypt, prove and sign one ballot. A `RoundParty` calls this.
@@ -153,12 +152,11 @@ class Party:
             claim: identifier of a value that this party may send in one round only; None when its cost is accounted
                 elsewhere. A second call in the same round returns the same ballot.
             encryptor: randomness mode and source; by default `half` and the operating system's.
-            randomizers: precomputed randomness, with which encryption costs two multiplications per ciphertext.
             costs: privacy cost of the round's release, charged to the party's budget once.
 
         Raises:
             WrongRoundError: kind, context or the registered key differ from the round's.
-            WrongKeyError: the encryptor or the pool is for another key.
+            WrongKeyError: the encryptor is for another key.
             AlreadyCastError: this party has sent this value in another round: the difference of two sums would
                 disclose it.
             BudgetExceededError: the release would exceed this party's budget; nothing is charged then.
@@ -174,7 +172,7 @@ class Party:
         encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
         if encryptor.key != round_.key:
             raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, not for the round's key {round_.key!r}")
-        vector, proof = encrypt_with_proof(round_, self.number, values, encryptor, randomizers)
+        vector, proof = encrypt_with_proof(round_, self.number, values, encryptor)
         if self._budget is not None and costs is None:
             raise InvalidParameter(
                 f"party {self.number} has a budget, so it must know the cost of the release; pass costs="
@@ -220,12 +218,11 @@ class RoundParty(Machine):
         round_: Round,
         *,
         encryptor: Encryptor | None = None,
-        randomizers: Randomizers | None = None,
         costs: PrivacyEvent | None = None,
     ) -> None:
         self.party, self.round = party, round_
         self.name = f"party {party.number}"
-        self._encryption: dict[str, Any] = {"encryptor": encryptor, "randomizers": randomizers, "costs": costs}
+        self._encryption: dict[str, Any] = {"encryptor": encryptor, "costs": costs}
 
     def _posted(self, context: bytes, values: IntegerVector, claim: bytes | None) -> Step:
         ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)

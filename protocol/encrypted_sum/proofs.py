@@ -13,7 +13,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter, ProofError
-from psephos.protocol.paillier.encryption import Encryptor, Randomizers
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.paillier.vectors import EncryptedVector
@@ -40,15 +40,11 @@ def noise_proof_bytes(round_: Round) -> tuple[int, int]:
 
 
 def encrypt_with_proof(
-    round_: Round,
-    party: int,
-    values: IntegerVector,
-    encryptor: Encryptor,
-    randomizers: Randomizers | None = None,
+    round_: Round, party: int, values: IntegerVector, encryptor: Encryptor
 ) -> tuple[EncryptedVector, bytes]:
     """Encrypt one party's vector and prove what the round demands about it."""
     layout = round_.layout if round_.proofs == "valid" else None
-    return _encrypted(round_, _statement(round_, party), layout, values, encryptor, randomizers)
+    return _encrypted(round_, _statement(round_, party), layout, values, encryptor)
 
 
 def encrypt_noise(
@@ -59,13 +55,12 @@ def encrypt_noise(
     return _encrypted(round_, _noise_statement(round_, holder), layout, noise, encryptor)
 
 
-def _encrypted(  # wide: the statement, and the secrets of the proof
+def _encrypted(
     round_: Round,
     statement: bytes,
     layout: Layout | BoundedLayout | None,
     values: IntegerVector,
     encryptor: Encryptor,
-    randomizers: Randomizers | None = None,
 ) -> tuple[EncryptedVector, bytes]:
     """Encrypt a vector; prove that it fits the layout or, without one, what else the round demands."""
     if layout is not None and encryptor.mode == "full":
@@ -73,8 +68,8 @@ def _encrypted(  # wide: the statement, and the secrets of the proof
             "validity can be proved in the randomness modes half and short, not in full; choose one of them"
         )
     if round_.proofs == "none":
-        return EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers), b""
-    ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values), randomizers)
+        return EncryptedVector.encrypt(encryptor, round_.plan, values), b""
+    ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values))
     randomness = encryptor.randomness
     if layout is None:
         known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)

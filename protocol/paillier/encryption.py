@@ -17,24 +17,17 @@ not know p and q.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from operator import index
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.protocol.errors import (
-    InvalidParameter,
-    PackingError,
-    RandomnessExhausted,
-    UnsuitableKeyError,
-    WrongKeyError,
-)
+from psephos.protocol.errors import InvalidParameter, PackingError, UnsuitableKeyError
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.kernel import kernel
@@ -44,8 +37,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 __all__ = [
     "RANDOMNESS_MODES",
     "Encryptor",
-    "RandomizerPool",
-    "Randomizers",
     "RandomnessMode",
     "Residue",
     "Witness",
@@ -114,13 +105,6 @@ class Residue:
         return "<Residue>"
 
 
-class Randomizers(Protocol):
-    """A source of n^s-th residues for an encryptor: drawn on demand, or taken from a pool."""
-
-    def __call__(self, count: int) -> Sequence[Residue]:
-        """Return `count` fresh random n^s-th residues modulo n^(s+1)."""
-
-
 @dataclass(frozen=True)
 class Witness:
     """What only the encrypting party knows: the plaintexts and the roots of the residues. Secret."""
@@ -171,29 +155,19 @@ class Encryptor:
         powers = comb.drawn_powers(exponents)
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, exponents, strict=True)]
 
-    def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
+    def encrypt(self, plaintexts: Sequence[mpz]) -> tuple[mpz, ...]:
         """Encrypt integers in [0, n^s), one ciphertext each.
 
-        Precomputed `randomizers` leave two modular multiplications per ciphertext.
-
-        Raises:
-            PackingError: a plaintext is out of range, or not an integer.
-            WrongKeyError: the pool was filled for another key or mode.
+        Raises PackingError for a plaintext that is out of range, or not an integer.
         """
-        return self._encrypt(plaintexts, randomizers)[0]
+        return self._encrypt(plaintexts)[0]
 
-    def encrypt_with_witness(
-        self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None
-    ) -> tuple[tuple[mpz, ...], Witness]:
+    def encrypt_with_witness(self, plaintexts: Sequence[mpz]) -> tuple[tuple[mpz, ...], Witness]:
         """Encrypt as `encrypt` does and also return the witness for proofs (`psephos.protocol.proofs`)."""
-        ciphertexts, residues = self._encrypt(plaintexts, randomizers)
+        ciphertexts, residues = self._encrypt(plaintexts)
         return ciphertexts, Witness(tuple(map(mpz, plaintexts)), tuple(residue.root() for residue in residues))
 
-    def _encrypt(
-        self, plaintexts: Sequence[mpz], randomizers: Randomizers | None
-    ) -> tuple[tuple[mpz, ...], Sequence[Residue]]:
-        if isinstance(randomizers, RandomizerPool):
-            randomizers.check_serves(self)
+    def _encrypt(self, plaintexts: Sequence[mpz]) -> tuple[tuple[mpz, ...], Sequence[Residue]]:
         key, modulus = self.key, self.key.ciphertext_modulus
         try:
             deque(map(index, plaintexts), maxlen=0)
@@ -201,8 +175,7 @@ class Encryptor:
             raise PackingError("a plaintext is not an integer") from None
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < key.plaintext_modulus):
             raise PackingError("a plaintext lies outside [0, n^s)")
-        # Compare with None: an empty pool is falsy and must raise its own error.
-        residues = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
+        residues = self.randomizers(len(plaintexts))
         ciphertexts = [generator_power(key, m) * r.value % modulus for m, r in zip(plaintexts, residues, strict=True)]
         return tuple(ciphertexts), residues
 
@@ -222,53 +195,3 @@ class Encryptor:
 
     def __repr__(self) -> str:
         return f"<Encryptor {self.mode} under {self.key!r}>"
-
-
-class RandomizerPool:
-    """Precomputed n^s-th residues, kept in memory, for use in idle time; each is used once.
-
-    Using a residue twice would reveal the difference of two plaintexts, so residues leave the pool when they are taken,
-    a pool cannot be pickled or copied (TypeError), and it is empty in a forked process.
-    """
-
-    def __init__(self, encryptor: Encryptor) -> None:
-        self._encryptor = encryptor
-        self._residues: deque[Residue] = deque()
-        self._process = os.getpid()
-
-    def check_serves(self, encryptor: Encryptor) -> None:
-        """Raise WrongKeyError if the encryptor has another key or mode than the pool."""
-        own = self._encryptor
-        if (own.key, own.mode) != (encryptor.key, encryptor.mode):
-            raise WrongKeyError(f"the pool was filled for {own!r} and cannot be used by {encryptor!r}")
-
-    def fill(self, count: int) -> None:
-        """Add `count` residues."""
-        self._clear_after_fork()
-        self._residues.extend(self._encryptor.randomizers(count))
-
-    def take(self, count: int) -> list[Residue]:
-        """Remove and return `count` residues; raise RandomnessExhausted, and take none, if there are fewer."""
-        self._clear_after_fork()
-        if count > len(self._residues):
-            raise RandomnessExhausted(
-                f"the pool holds {len(self._residues)} residues and {count} are needed: fill it first"
-            )
-        return [self._residues.popleft() for _ in range(count)]
-
-    __call__ = take
-
-    def _clear_after_fork(self) -> None:
-        """Discard the residues that a fork copied: they belong to the parent process."""
-        if os.getpid() != self._process:
-            self._residues.clear()
-            self._process = os.getpid()
-
-    def __len__(self) -> int:
-        return len(self._residues)
-
-    def __repr__(self) -> str:
-        return f"<RandomizerPool of {len(self)} for {self._encryptor!r}>"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a pool of residues cannot be copied or pickled: each residue must be used only once")

@@ -32,8 +32,8 @@ __all__ = ["KERNELS", "Array", "Ring", "compiled", "kernel", "ring", "use"]
 
 Array = NDArray[Any]
 
-KERNELS = ("ifma", "gmpy2") if hasattr(_ifma, "compute_digits") and _ifma.available() else ("gmpy2",)
-"""Kernels of this machine, the fastest first; an extension built from older sources is ignored."""
+KERNELS = ("ifma", "gmpy2") if _ifma is not None and _ifma.available() else ("gmpy2",)
+"""Kernels of this machine, the fastest first."""
 
 _LIMB = 52
 _LIMBS = 1000  # largest number of limbs of a digit: LIMIT in ifma.c
@@ -204,8 +204,6 @@ class _IfmaRing(Ring):
         return self.numbers(self._compute(self.array(numbers), self._unit, digits))
 
     def multi_power(self, tables: Array, digits: Array) -> mpz:
-        if not hasattr(_ifma, "multi_power"):  # built from older sources
-            return super().multi_power(tables, digits)
         out, octets = np.empty_like(tables[0, :1]), digits.astype(np.uint8)
         tables = np.ascontiguousarray(tables)
         _ifma.multi_power(out, tables, octets, len(tables), self._moduli, self._inverse, self._digits)

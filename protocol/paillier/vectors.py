@@ -9,7 +9,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import CiphertextError, PackingOverflowError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts, check_ciphertexts
-from psephos.protocol.paillier.encryption import Encryptor, Randomizers
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import IntegerVector, PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -40,11 +40,9 @@ class EncryptedVector:
             raise PackingOverflowError(f"the packing plan has room for {self.plan.addends} addends, not {self.addends}")
 
     @classmethod
-    def encrypt(
-        cls, encryptor: Encryptor, plan: PackingPlan, values: IntegerVector, randomizers: Randomizers | None = None
-    ) -> EncryptedVector:
+    def encrypt(cls, encryptor: Encryptor, plan: PackingPlan, values: IntegerVector) -> EncryptedVector:
         """Pack and encrypt one vector; raise PackingError (it does not fit) or WrongKeyError (of another key)."""
-        return cls(encryptor.key, plan, encryptor.encrypt(plan.pack(values), randomizers))
+        return cls(encryptor.key, plan, encryptor.encrypt(plan.pack(values)))
 
     @classmethod
     def received(

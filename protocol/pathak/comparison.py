@@ -30,13 +30,8 @@ from dataclasses import dataclass, field
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.protocol.errors import InvalidParameter, MessageError, PackingError
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts
-from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.generator import generator_power
-from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
-from psephos.protocol.pathak.terms import HIDING_BITS
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -139,23 +134,3 @@ def _blinded(
     entries.append(powers[1 - delta] * above % n)
     units = [1 + randomness.below(key.u - 1) for _ in entries]
     return [gmpy2.powmod_sec(c, r, n) * h % n for c, r, h in zip(entries, units, fresh, strict=True)]
-
-
-def mask_encrypted_difference(
-    key: PublicKey, left: mpz, right: mpz, *, bits: int, randomness: Randomness = SYSTEM
-) -> tuple[mpz, int]:
-    """Turn encryptions of a, b in [0, 2^bits) into shares of the difference (Veugen 2012, section 2).
-
-    Returns the ciphertext of z = a - b + mask under the asker's key, re-randomised in mode `full`, and the mask of
-    `bits` + 80 bits. With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
-    """
-    check_ciphertexts(key, (left, right))
-    if bits + HIDING_BITS + 2 > key.bits:
-        raise PackingError(
-            f"masking {bits}-bit integers takes a key of {bits + HIDING_BITS + 2} bits, and the key has {key.bits}"
-        )
-    offset = 1 << bits  # keeps z positive
-    mask = offset + randomness.below(1 << (bits + HIDING_BITS))
-    modulus = key.ciphertext_modulus
-    masked = left * gmpy2.invert(right, modulus) % modulus * generator_power(key, mpz(mask)) % modulus
-    return Encryptor(key, "full", randomness=randomness).rerandomize((masked,))[0], mask

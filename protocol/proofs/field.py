@@ -37,7 +37,7 @@ GENERATOR = 7
 NONRESIDUE = 7
 """A number that is no square: X^2 - 7 is irreducible, and pairs (a0, a1) stand for a0 + a1 X modulo it."""
 
-KERNELS = ("c", "numpy") if hasattr(_field, "transform") else ("numpy",)
+KERNELS = ("c", "numpy") if _field is not None else ("numpy",)
 """What can compute on this machine, the fastest first."""
 
 _chosen: ContextVar[str] = ContextVar("field kernel", default="")

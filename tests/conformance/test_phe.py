@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.protocol.errors import UnsuitableKeyError
-from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomizerPool, RandomnessMode
+from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -128,12 +128,8 @@ def test_foreign_keys_can_be_shared(foreign: tuple[phe.PaillierPublicKey, phe.Pa
 
 def test_agreement_with_phe_at_real_key_sizes(real_private_key: PrivateKey) -> None:
     theirs, key = real_private_key.to_phe(), real_private_key.public_key
-    pool = RandomizerPool(Encryptor(key, "half", expected=2))
-    pool.fill(1)
-    for ciphertext in (
-        *(Encryptor(key, mode, expected=2).encrypt([mpz(2**2046 + 3)])[0] for mode in RANDOMNESS_MODES),
-        Encryptor(key, "half", expected=2).encrypt([mpz(2**2046 + 3)], pool)[0],
-    ):
+    for mode in RANDOMNESS_MODES:
+        ciphertext = Encryptor(key, mode, expected=2).encrypt([mpz(2**2046 + 3)])[0]
         assert theirs.raw_decrypt(int(ciphertext)) == 2**2046 + 3
     assert real_private_key.raw_decrypt(theirs.public_key.raw_encrypt(2**2046 + 3)) == 2**2046 + 3
     assert theirs.decrypt(key.encrypt(-1234.5)) == -1234.5

@@ -16,7 +16,7 @@ from psephos.curator.tally import OpenedSum
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
-from psephos.protocol.paillier.encryption import Encryptor, RandomizerPool
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import combine, deal
@@ -45,8 +45,6 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
     """Objects that contain secrets, with these secrets."""
     _, shares = deal(private_key, holders=3, threshold=2)
     signing_key = SigningKey.generate()
-    pool = RandomizerPool(Encryptor(private_key.public_key))
-    pool.fill(2)
     tape = RecordedRandomness()
     coins = tape.draw(64)
     p, q = private_key.factors()
@@ -57,7 +55,6 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
         (shares[1], [shares[1].share()]),
         (shares, [s.share() for s in shares]),
         (signing_key, [signing_key.seed()]),
-        (pool, [int(r.value) for r in pool._residues]),
         (tape, [coins]),
         (ReplayedRandomness(coins), [coins]),
         (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
@@ -82,9 +79,10 @@ def test_repr_and_str_show_no_secret(secrets: list[tuple[Any, list[int | bytes]]
 
 def test_objects_with_keys_cannot_be_pickled_or_copied(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
     for thing, _ in secrets:
-        if isinstance(thing, PrivateKey | SigningKey | RandomizerPool | FixedBaseComb | KeyHolder) or type(
-            thing
-        ).__name__ in ("KeyShare", "list"):
+        if isinstance(thing, PrivateKey | SigningKey | FixedBaseComb | KeyHolder) or type(thing).__name__ in (
+            "KeyShare",
+            "list",
+        ):
             for duplicate in (pickle.dumps, copy.deepcopy):
                 with pytest.raises(TypeError):
                     duplicate(thing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 
 import gmpy2
 import pytest
@@ -13,14 +12,11 @@ from hypothesis import strategies as st
 
 from psephos.protocol.errors import (
     PackingError,
-    RandomnessExhausted,
     UnsuitableKeyError,
 )
-from psephos.protocol.paillier import encryption
 from psephos.protocol.paillier.encryption import (
     RANDOMNESS_MODES,
     Encryptor,
-    RandomizerPool,
     RandomnessMode,
     check_mode,
     exponent_bits,
@@ -169,54 +165,3 @@ def test_half_and_short_cannot_rerandomize(private_key: PrivateKey, mode: Random
     encryptor = Encryptor(private_key.public_key, mode)
     with pytest.raises(UnsuitableKeyError):
         encryptor.rerandomize(encryptor.encrypt([mpz(1)]))
-
-
-# -- the pool
-
-
-def test_a_pool_gives_each_residue_once(private_key: PrivateKey) -> None:
-    pool = RandomizerPool(Encryptor(private_key.public_key))
-    pool.fill(30)
-    residues = [residue for _ in range(10) for residue in pool.take(3)]
-    assert len(set(residues)) == 30
-    assert len(pool) == 0
-    assert all(private_key.raw_decrypt(residue.value) == 0 for residue in residues)
-
-
-def test_a_pool_is_empty_in_a_forked_process(private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fork would copy the residues; here the process number changes as it does in a child."""
-    pool = RandomizerPool(Encryptor(private_key.public_key))
-    pool.fill(2)
-    parent = os.getpid()
-    monkeypatch.setattr(encryption.os, "getpid", lambda: parent + 1)
-    with pytest.raises(RandomnessExhausted):
-        pool.take(1)
-    pool.fill(1)
-    assert len(pool.take(1)) == 1
-    pool.fill(1)
-    monkeypatch.undo()
-    pool.fill(3)  # in another process again, which fills it before it takes
-    assert len(pool) == 3
-
-
-class CountingInteger(int):
-    """An integer that counts multiplications, also of its products."""
-
-    multiplications = 0
-
-    def __mul__(self, other: int) -> CountingInteger:
-        type(self).multiplications += 1
-        return CountingInteger(int(self) * int(other))
-
-    __rmul__ = __mul__
-
-    def __add__(self, other: int) -> CountingInteger:
-        return CountingInteger(int(self) + int(other))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: int) -> CountingInteger:
-        return CountingInteger(int(self) - int(other))
-
-    def __mod__(self, other: int) -> CountingInteger:
-        return CountingInteger(int(self) % int(other))

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, PackingError
-from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude, mask_encrypted_difference
+from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError
+from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from tests.statistical import FALSE_ALARM
@@ -145,32 +143,3 @@ def test_bad_input_is_refused() -> None:
     for bits in (0, 3):
         with pytest.raises(InvalidParameter):
             answer(SMALL.public_key, [1], [(mpz(1),) * bits], bits=bits)
-
-
-PAILLIER = generate_private_key(256, test_key=True)
-
-
-@settings(max_examples=30, deadline=None)
-@given(a=st.integers(0, 255), b=st.integers(0, 255))
-def test_encrypted_inputs(a: int, b: int) -> None:
-    encryptor = Encryptor(PAILLIER.public_key)
-    left, right = encryptor.encrypt((mpz(a), mpz(b)))
-    masked, mask = mask_encrypted_difference(PAILLIER.public_key, left, right, bits=8)
-    z = PAILLIER.raw_decrypt(masked)
-    assert compare(KEY, [(-mask, -z)], 8) == [a >= b]
-
-
-def test_the_mask_is_wide_and_the_ciphertext_new() -> None:
-    encryptor = Encryptor(PAILLIER.public_key)
-    left, right = encryptor.encrypt((mpz(200), mpz(100)))
-    draws = [mask_encrypted_difference(PAILLIER.public_key, left, right, bits=8) for _ in range(40)]
-    assert max(mask for _, mask in draws).bit_length() > 8 + 70
-    n2 = PAILLIER.public_key.ciphertext_modulus
-    bare = left * gmpy2.invert(right, n2)
-    assert all(c != bare * (1 + m * PAILLIER.public_key.modulus) % n2 for c, m in draws), "not re-randomised"
-    mask_encrypted_difference(PAILLIER.public_key, left, right, bits=256 - 82)
-    with pytest.raises(PackingError):
-        mask_encrypted_difference(PAILLIER.public_key, left, right, bits=256 - 81)
-    assert all(1 << 8 <= mask < (1 << 8) + (1 << 88) for _, mask in draws)
-    with pytest.raises(CiphertextError):
-        mask_encrypted_difference(PAILLIER.public_key, mpz(0), right, bits=8)

@@ -49,7 +49,6 @@ from psephos.protocol.errors import InvalidParameter, PsephosError, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, combine, deal
-from psephos.protocol.pathak.comparison import mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, weight_bound
 from psephos.protocol.privacy.mechanisms import (
@@ -632,20 +631,6 @@ def pathak_masks() -> None:
         assert bits > slots * width
 
 
-def comparison_masks() -> None:
-    """Veugen's masked difference under the key of 3072 bits, opened: 80 bits more than what is compared."""
-    private, bits = setting().private, 96
-    key = private.public_key
-    zero = Encryptor(key, expected=2).encrypt([mpz(0), mpz(0)])
-    opened, masks = [], []
-    for _ in range(4):
-        masked, mask = mask_encrypted_difference(key, *zero, bits=bits)
-        opened.append(private.raw_decrypt(masked))
-        masks.append(mask)
-    assert opened == masks
-    reaches(opened, bits + 80)
-
-
 def dgk() -> None:
     """A key for comparing keyed sizes at 3072 bits, and the coins of its blinds."""
     private, coins = generate_dgk_key(comparison_bits=96), RecordedRandomness()
@@ -927,7 +912,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "all of Pathak's masks",
         f"{_PATHAK}.terms.HIDING_BITS",
         "80 bits more than what they hide",
-        comparison_masks,
+        pathak_masks,
         30,
     ),
     Parameter("plaintexts of DGK", f"{_PATHAK}.dgk.plaintext_modulus", "a prime above 3 l + 2", dgk),
