@@ -8,6 +8,7 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psephos.results import FORMAT, KINDS
@@ -40,9 +41,9 @@ def type_text(hint: Any) -> str:
         return " or ".join(present) + ("?" if len(present) < len(inner) else "")
     if origin is typing.Literal:
         return " or ".join(f'"{value}"' for value in inner)
-    if origin is list:
+    if origin in (list, Sequence):
         return f"list of {type_text(inner[0])}"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"object of {type_text(inner[1])}"
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         PARTS[hint.__name__] = hint
@@ -102,10 +103,10 @@ def listed(fields: list[Field], elsewhere: dict[Field, str]) -> list[str]:
         section = elsewhere.get((name, kind, words))
         text = f"as in [{section}](#{section.lower()})." if section and words else words
         together.setdefault(text, {}).setdefault(kind, []).append(f"`{name}`")
-    lines, is_described = [], any(words for _, _, words in fields)
+    lines = []
     for text, by_type in together.items():
         names = "; ".join(f"{', '.join(names)}, {kind}" for kind, names in by_type.items())
-        lines.append(f"* {names}: {text}" if is_described else f"* {names}")
+        lines.append(f"* {names}: {text}" if text else f"* {names}")
     return lines
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from psephos.audit.matrix import HIDDEN, REVEALED
 from psephos.protocol.foreign import printable
 from psephos.results import METHODS, Result
-from psephos.results.base import Matrix, Page, Panel, VerdictCell, shown
+from psephos.results.base import AuditedCell, Matrix, Page, Panel, shown
 
 __all__ = ["alpha_lines", "show", "show_table"]
 
@@ -155,7 +155,7 @@ def _numeric(text: str) -> bool:
     return not text or text[0].isdigit() or text[0] in "-+<"
 
 
-def _cell(cell: VerdictCell) -> str:
+def _cell(cell: AuditedCell) -> str:
     return str(cell.verdict) + ("" if cell.expected in (None, cell.verdict) else " (UNEXPECTED)")
 
 
@@ -169,7 +169,7 @@ def _show_matrix(matrix: Matrix, console: Console, *, verbose: bool) -> None:
         show_table(console, matrix.name, ["coalition", "learns (by design unless marked)"], rows)
 
 
-def _learned(secrets: Sequence[str], cells: Sequence[VerdictCell]) -> str:
+def _learned(secrets: Sequence[str], cells: Sequence[AuditedCell]) -> str:
     """Return the secrets that a coalition learns, grouped by verdict; unexpected verdicts are marked."""
     groups: dict[str, list[str]] = {}
     for secret, cell in zip(secrets, cells, strict=True):

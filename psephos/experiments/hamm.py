@@ -28,7 +28,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,9 +62,9 @@ from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.results import HammResult, Mean
-from psephos.results.base import timed
-from psephos.results.papers import EncryptedTrial, HammPanel, PaperStatement
+from psephos.results import Mean, PaperResult, Release
+from psephos.results.base import Panel, Phase, Table, timed
+from psephos.results.papers import beside, curve
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import Engine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
@@ -249,7 +249,7 @@ def reproduce_hamm(
     *,
     experiment: HammExperiment | None = None,
     progress: Progress = silent,
-) -> HammResult:
+) -> PaperResult:
     """Run one experiment of Hamm 2016.
 
     Raises:
@@ -277,37 +277,65 @@ def reproduce_hamm(
         data = load(experiment.dataset, options.data_dir)
     reduced = options.quick and options.name != "hamm-har"
     auxiliary = 4000 if reduced else experiment.auxiliary
-    panels = []
+    all_scores, sizes, encrypted = [], [], []
     with ExitStack() as resources:
         journal = None
         if options.journal is not None:
             journal = resources.enter_context(Journal(options.journal, _identity(options)))
         for parties in options.parties or ((1000,) if reduced else experiment.parties):
             trials = [_Trial(options, experiment, parties, auxiliary, number) for number in range(options.trials)]
-            encrypted = []
             for number, trial in enumerate(trials if options.encrypted else ()):
-                counts, record = _encrypted_count(data, trial, engine, progress)
+                counts, row = _encrypted_count(data, trial, engine, progress)
                 trials[number] = replace(trial, counts=counts)
-                encrypted.append(record)
-            panels.append(_panel(options, parties, _run_trials(data, trials, journal, progress), encrypted))
-    return HammResult(
+                encrypted.append(row)
+            done = _run_trials(data, trials, journal, progress)
+            all_scores.append(_scores(options, parties, done))
+            training = round(max(trial["seconds"]["train"] for trial in done), 2)
+            sizes.append([parties, *(done[0][name] for name in _SIZES), training])
+    phases = timed({"total": round(time.perf_counter() - start, 1)})
+    return _result(options, experiment, data, all_scores, sizes, encrypted, phases)
+
+
+def _result(  # wide: what was run, and what it gave
+    options: HammOptions,
+    experiment: HammExperiment,
+    data: Dataset,
+    all_scores: Sequence[_Scores],
+    sizes: list[list[Any]],
+    encrypted: list[list[Any]],
+    phases: dict[str, Phase],
+) -> PaperResult:
+    """Return the result; `sizes` has a row for each number of parties, `encrypted` one for each encrypted count."""
+    equal = all(row[2] for row in encrypted) if encrypted else None
+    agreement = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}
+    source = data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}"
+    return PaperResult(
         experiment=options.name,
         paper=f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
-        data=data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}",
-        stand_in=options.stand_in,
-        lam=HAMM_LAMBDA,
-        samples_per_party=experiment.samples,
-        inverse_epsilons=[0.0, *options.inverse_epsilons],
-        trials=options.trials,
         draws_per_point=options.trials * options.draws,
-        test=panels[0].test,
+        test=sizes[0][1],
         quick=options.quick,
-        counts="opened from encrypted ballots" if options.encrypted else "taken in the clear, for speed",
-        families=FAMILIES,
-        sizes=panels,
-        published=_published(options, experiment, panels),
+        facts=[
+            ("Data", source, ""),
+            ("Splits", options.trials, ""),
+            ("Samples per party", experiment.samples, ""),
+            (
+                "Counts",
+                "opened from encrypted ballots" if options.encrypted else "taken in the clear, for speed",
+                agreement[equal],
+            ),
+        ],
+        panels=[panel for scores in all_scores for panel in _figures(options, scores)],
+        privacy={family: _release(family, text) for family, text in FAMILIES.items()},
+        tables=[
+            *beside(_published(options, experiment, all_scores)),
+            Table("What was measured", ("parties", *_SIZES, "seconds of training"), sizes, detail=True),
+            *([Table("Encrypted counts", _ENCRYPTED, encrypted, detail=True)] if encrypted else []),
+        ],
+        key_bits=options.key_bits if options.encrypted else 0,
+        sums_equal_reference=equal,
         seed=options.seed,
-        phases=timed({"total": round(time.perf_counter() - start, 1)}),
+        phases=phases,
         options=asdict(options),
     )
 
@@ -323,6 +351,18 @@ FAMILIES = {
     "exponential": "the same, noise norm Gamma(1, b): NOT epsilon-private, shown because the paper's figures look so",
     "ours": "certified bounds and public rules, noise norm Gamma(D, b); epsilon-private",
 }
+_AXIS = "1/epsilon (log scale; more private to the right)"
+_SIZES = ("test", "auxiliary", "features", "rho", "batch_rows", "indiv_rows")
+_ENCRYPTED = (
+    "parties",
+    "trial",
+    "equal",
+    "bytes of a ballot",
+    "bits per count",
+    "peak MB",
+    "resumed",
+    "seconds",
+)
 
 
 # -- one split
@@ -535,8 +575,8 @@ def _indiv(parameters: Array, split: Split, scaler: PublicScaler, generator: np.
 # -- encrypted counts
 
 
-def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> tuple[Counts, EncryptedTrial]:
-    """Count a trial's votes under encryption, and compare the opened counts with those taken in the clear."""
+def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> tuple[Counts, list[Any]]:
+    """Count a trial's votes under encryption; also return a row that compares them with those in the clear."""
     options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
     start = time.perf_counter()
@@ -570,23 +610,30 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         config = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=count_ballots)
         encrypted_sum = simulate_sum(round_, ceremony, PartyFactory(spec, voters), config)
     seconds |= encrypted_sum.seconds
-    return spec.counts(encrypted_sum.opened), EncryptedTrial(
-        trial=trial.number,
-        equals_plaintext=encrypted_sum.equals_plaintext,
-        seconds={phase: round(elapsed, 2) for phase, elapsed in seconds.items()},
-        peak_memory_mb=round(encrypted_sum.peak_memory_mb, 1),
-        ballot_bytes=encrypted_sum.ballot_bytes,
-        bits_per_count=round(8 * encrypted_sum.ballot_bytes / round_.plan.length, 2),
-        continued_from=encrypted_sum.continued_from,
-    )
+    return spec.counts(encrypted_sum.opened), [
+        parties,
+        trial.number,
+        encrypted_sum.equals_plaintext,
+        encrypted_sum.ballot_bytes,
+        round(8 * encrypted_sum.ballot_bytes / round_.plan.length, 2),
+        round(encrypted_sum.peak_memory_mb, 1),
+        encrypted_sum.continued_from,
+        ", ".join(f"{phase} {elapsed:.2f}" for phase, elapsed in seconds.items()),
+    ]
 
 
 # -- summary over trials
 
 
-def _panel(
-    options: HammOptions, parties: int, trials: Sequence[dict[str, Any]], encrypted: list[EncryptedTrial]
-) -> HammPanel:
+class _Scores(NamedTuple):
+    """Mean accuracies for one number of parties: without noise by method; private by family, method and 1/epsilon."""
+
+    parties: int
+    clear: dict[str, Mean]
+    private: dict[str, dict[str, list[Mean]]]
+
+
+def _scores(options: HammOptions, parties: int, trials: Sequence[dict[str, Any]]) -> _Scores:
     """Summarise the trials of one number of parties."""
 
     def mean_score(names: Sequence[str]) -> Mean:
@@ -594,42 +641,69 @@ def _panel(
         values = np.array([trial["scores"][name] for trial in trials for name in names])
         return Mean(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 
-    def curve(family: str, name: str) -> list[Mean]:
+    def points(family: str, name: str) -> list[Mean]:
         draws = range(options.draws)
         return [
             mean_score([f"{family} {name} {point:g} {draw}" for draw in draws]) for point in options.inverse_epsilons
         ]
 
     families = {"stated": PRINTED, "exponential": PRINTED, "ours": OURS}
-    return HammPanel(
-        parties=parties,
-        batch=mean_score(["batch"]),
-        indiv=mean_score(["indiv"]),
-        nonprivate={name: mean_score([f"nonprivate {name}"]) for name in PRINTED},
-        curves={family: {name: curve(family, name) for name in methods} for family, methods in families.items()},
-        **{name: trials[0][name] for name in ("rho", "auxiliary", "test", "features", "batch_rows", "indiv_rows")},
-        seconds={"train": round(max(trial["seconds"]["train"] for trial in trials), 2)},
-        encrypted=encrypted,
+    names = {name: name for name in ("batch", "indiv")} | {name: f"nonprivate {name}" for name in PRINTED}
+    return _Scores(
+        parties,
+        {name: mean_score([key]) for name, key in names.items()},
+        {family: {name: points(family, name) for name in methods} for family, methods in families.items()},
     )
 
 
-def _published(options: HammOptions, experiment: HammExperiment, panels: Sequence[HammPanel]) -> list[PaperStatement]:
-    """Compare the paper's numbers and statements with the panel of the most parties."""
+def _figures(options: HammOptions, scores: _Scores) -> Iterator[Panel]:
+    """Yield the figure of each family of curves."""
+    axis = options.inverse_epsilons
+    flat = [curve(name, axis, [scores.clear[name]] * len(axis)) for name in ("batch", "indiv")]
+    title = f"{'SYNTHETIC STAND-IN: ' if options.stand_in else ''}{scores.parties:,} parties"
+    for family, methods in scores.private.items():
+        curves = [curve(name, axis, means) for name, means in methods.items()]
+        yield Panel(f"{title}, {family}", _AXIS, "accuracy", [*curves, *flat], note=FAMILIES[family])
+
+
+def _release(family: str, description: str) -> Release:
+    """Return the privacy cost of a family of curves."""
+    ours = family == "ours"
+    return Release(
+        description.partition(";")[0].partition(":")[0],
+        None,
+        2.0**-64 if ours else 0.0,
+        "party",
+        source="certified for what was fitted (Theory, in the documentation)"
+        if ours
+        else "the paper's constants: Hamm, Theorems 1 and 3, appendices B.2 to B.4",
+        said="NONE: not private" if family == "exponential" else "the axis",
+    )
+
+
+def _published(
+    options: HammOptions, experiment: HammExperiment, panels: Sequence[_Scores]
+) -> list[tuple[str, str, str, str, str]]:
+    """Compare the paper's numbers and statements with the scores of the most parties: rows as `beside` takes them."""
     panel = max(panels, key=lambda panel: panel.parties)
-    # Why this panel cannot test the paper's statements; empty if it can.
+    # Why these scores cannot test the paper's statements; empty if they can.
     not_tested = ""
     if options.stand_in:
-        not_tested = "not tested: the data are synthetic, not the paper's"
+        not_tested = "the data are synthetic, not the paper's"
     elif panel.parties != experiment.parties[-1]:
-        not_tested = f"not tested: the paper says it of M = {experiment.parties[-1]}"
+        not_tested = f"the paper says it of M = {experiment.parties[-1]}"
+
+    def row(what: str, paper: str, here: str, holds: bool, why: str) -> tuple[str, str, str, str, str]:
+        verdict = "not tested" if not_tested else "reproduces" if holds else "does not reproduce"
+        return what, paper, here, verdict, not_tested or why
+
     rows = []
     for name, paper in experiment.numbers.items():
-        ours = {"batch": panel.batch, "indiv": panel.indiv, **panel.nonprivate}[name]
+        ours = panel.clear[name]
         # The text says "around" and gives two digits.
         close = abs(ours.mean - paper) <= max(0.03, 2 * ours.std)
         why = "" if close else _WHY_NOT.get(name, "scaling and solver are not stated")
-        text = f"{ours.mean:.3f} ± {ours.std:.3f}"
-        rows.append((f"{name}, not private", "none", f"{paper:.2f}", text, close, why))
+        rows.append(row(f"{name}, not private", f"{paper:.2f}", str(ours), close, why))
     for family, reason in (
         ("stated", ""),
         ("exponential", "does not follow from an exponential norm either"),
@@ -639,24 +713,22 @@ def _published(options: HammOptions, experiment: HammExperiment, panels: Sequenc
             text, holds = _judge(claim, options, panel, family)
             why = "" if holds else reason or claim.why_not
             why = "undecided: within two standard errors" if holds is None else why
-            rows.append((claim.what, family, "claims so", text, bool(holds), why))
-    return [
-        PaperStatement(what, family, panel.parties, paper, text, holds and not not_tested, not_tested or why)
-        for what, family, paper, text, holds, why in rows
-    ]
+            rows.append(row(f"{claim.what} ({family})", "claims so", text, bool(holds), why))
+    return rows
 
 
-def _judge(claim: Claim, options: HammOptions, panel: HammPanel, family: str) -> tuple[str, bool | None]:
+def _judge(claim: Claim, options: HammOptions, panel: _Scores, family: str) -> tuple[str, bool | None]:
     """Test a statement of the paper on one family of curves."""
     points, texts = options.inverse_epsilons, dict[str, str]()
 
     def score(name: str) -> tuple[float, float]:
         """Return a mean accuracy and its standard error, with releases taken as independent."""
         method, _, point = name.partition(" ")
-        result, releases = {"batch": panel.batch, "indiv": panel.indiv}.get(method), options.trials
-        if result is None:
+        if not point:
+            result, releases = panel.clear[method], options.trials
+        else:
             nearest = min(range(len(points)), key=lambda place: abs(np.log(points[place] / float(point))))
-            result, releases = panel.curves[family][method][nearest], options.trials * options.draws
+            result, releases = panel.private[family][method][nearest], options.trials * options.draws
             method = f"{method} at {points[nearest]:g}"
         texts[method] = f"{method}: {result.mean:.3f}"
         return result.mean, result.std / math.sqrt(releases)

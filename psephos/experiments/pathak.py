@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
-from psephos.results import PathakAdultResult
-from psephos.results.base import timed
-from psephos.results.papers import ErrorPoint, ExcessRisk, PaperSetting, Theorem, Theorems
+from psephos.results import Mean, PaperResult, Release
+from psephos.results.base import Panel, Table, timed
+from psephos.results.papers import beside, curve
 
 Array = NDArray[np.float64]
 
@@ -49,6 +50,12 @@ EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 DELTA = 0.05
 """Failure probability in Theorem 4.3."""
 
+_AXIS = "epsilon (log scale; more private to the left)"
+_THEOREMS = ("setting", "split", "hypotheses hold", "statement", "bound", "measured", "verdict")
+_ABOUT_THEOREMS = (
+    "Theorem 4.2 bounds the distance of the averaged classifier from the pooled one. It holds only if the parties' "
+    "data are alike, which it does not state; the split with different label shares shows this."
+)
 _TOLERANCE = 1e-9
 _ADULT_ONES = 14
 """Most ones in a row of a9a, one for each of its 14 attributes. It is public, so rows may be scaled by it."""
@@ -99,7 +106,7 @@ def reproduce_pathak_adult(
     data: Dataset | None = None,
     splits: Mapping[str, tuple[int, ...]] = SPLITS,
     progress: Progress = silent,
-) -> PathakAdultResult:
+) -> PaperResult:
     """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting.
 
     Args:
@@ -120,33 +127,53 @@ def reproduce_pathak_adult(
     X, y = _dense(data.X_train), data.y_train
     X_test, y_test = _dense(data.X_test), np.asarray(data.y_test)
     majority = float(np.mean(y_test != np.bincount(y).argmax()))
-    settings = []
+    runs = []
     for setting in SETTINGS:
         scale = math.sqrt(_ADULT_ONES) if setting.unit_ball else 1.0
-        settings.append(_Run(setting, X / scale, y, X_test / scale, y_test, options, splits, progress).result())
-    example = counterexample(1000)
-    return PathakAdultResult(
+        run = _Run(setting, X / scale, y, X_test / scale, y_test, options, splits, progress)
+        run.measure()
+        runs.append(run)
+    example, ones = counterexample(1000), X.sum(axis=1)
+    real = printed_epsilon(epsilon=1.0, features=X.shape[1], parties=5)
+    theorems = [row for run in runs for row in run.theorems]
+    distances = [row for row in theorems if row[3] == "theorem 4.2"]
+    return PaperResult(
         experiment="pathak-adult",
         paper="Pathak, Rane, Raj 2010, section 5, Figure 2; it prints no numbers",
-        claims=[
-            "the even split is better than the uneven ones at every epsilon",
-            "errors fall with epsilon, to the error of the pooled classifier",
-            "the pooled classifier with noise is as good as without except at small epsilon",
-        ],
         quick=options.quick,
-        train=len(y),
         test=len(y_test),
-        features=X.shape[1],
-        ones_per_row=[int(X.sum(axis=1).min()), int(X.sum(axis=1).max())],
-        majority_error=majority,
-        epsilon_real_per_epsilon=printed_epsilon(epsilon=1.0, features=X.shape[1], parties=5),
-        deals=options.deals,
         draws_per_point=options.deals * options.draws,
-        settings=settings,
-        counterexample={"copies": 1000, "distance": example.distance, "bound": example.bound},
+        facts=[
+            ("Training records", len(y), ""),
+            ("Ones in a row", f"{int(ones.min())} to {int(ones.max())}", f" of {X.shape[1]} features"),
+            ("Random partitions", options.deals, ""),
+            ("Error of always predicting the majority class", majority, ""),
+            ("Real epsilon of the printed noise at epsilon = 1", real, ""),
+            ("Counterexample to Theorem 4.2: distance", example.distance, f", the bound is {example.bound:.4g}"),
+        ],
+        panels=[run.figure() for run in runs],
+        privacy={run.setting.name: _release(run.setting, real) for run in runs},
+        tables=[
+            *beside([row for run in runs for row in run.claims()]),
+            Table("Theorem 4.2, measured", _THEOREMS, distances, _ABOUT_THEOREMS),
+            Table("Excess risk, measured", _THEOREMS, [row for row in theorems if row not in distances], detail=True),
+        ],
         seed=options.seed,
         phases=timed({"total": round(time.perf_counter() - start, 1)}),
         options=asdict(options),
+    )
+
+
+def _release(setting: _Setting, real: float) -> Release:
+    """Return the privacy cost of a setting's curves; `real`: epsilon of the printed noise at epsilon = 1."""
+    in_ball = f"{real:.4g} times the axis"
+    return Release(
+        "a Laplace variable per coordinate, scale 2/(n_(1) epsilon lambda)",
+        None,
+        0.0,
+        "record, sizes fixed",
+        source="L1, sqrt(d) 2/(K n_(1) lambda): Theorem 4.1 uses the L2 bound instead and omits 1/K",
+        said=in_ball if setting.unit_ball else "NONE: rows are outside the unit ball that the proof assumes",
     )
 
 
@@ -167,38 +194,36 @@ class _Run:
     options: AdultOptions
     splits: Mapping[str, tuple[int, ...]]
     progress: Progress
+    series: dict[str, list[Mean]] = field(default_factory=dict, init=False)
+    theorems: list[list[Any]] = field(default_factory=list, init=False)
+    pooled_error: float = field(default=0.0, init=False)
+    constant: bool = field(default=False, init=False)
 
-    def result(self) -> PaperSetting:
-        """Measure every split of the setting."""
-        lam = self.setting.lam
+    def measure(self) -> None:
+        """Measure the errors of every split of the setting, and what the theorems bound."""
         pooled = self._train(np.arange(len(self.y)), (len(self.y),))[0]
         generator = np.random.default_rng([self.options.seed, 0])
-        points = self._curve("pooled + noise", [pooled], len(self.y), generator)
-        theorems = []
+        self._curve("pooled + noise", [pooled], len(self.y), generator)
         total = len(self.splits) + 1
         for number, (name, sizes) in enumerate(self.splits.items()):
             generator = np.random.default_rng([self.options.seed, 1 + number])
             averages = [self._average(generator.permutation(len(self.y)), sizes) for _ in range(self.options.deals)]
-            points += self._curve(name, averages, min(sizes), generator)
-            theorems.append(self._theorems(name, averages, pooled, min(sizes), generator))
+            self._curve(name, averages, min(sizes), generator)
+            self._theorems(name, averages, pooled, min(sizes), generator)
             self._report_progress(number + 1, total)
         sizes = self.splits["even (20 %)"]
         generator = np.random.default_rng([self.options.seed, 9])
         skewed = [self._average(np.argsort(self.y + 1.5 * generator.random(len(self.y))), sizes)]
-        theorems.append(self._theorems("even, parties' label shares differ", skewed, pooled, min(sizes), generator))
+        self._theorems("even, parties' label shares differ", skewed, pooled, min(sizes), generator)
         self._report_progress(total, total)
-        error = self._errors(pooled[None])[0]
-        return PaperSetting(
-            name=self.setting.name,
-            lam=lam,
-            regulariser="lambda",
-            rows_in_unit_ball=self.setting.unit_ball,
-            pooled_error=error,
-            pooled_always_says_majority=bool((self.X_test @ pooled <= 0).all() or (self.X_test @ pooled > 0).all()),
-            points=points,
-            claims=self._claims(points, error),
-            theorems=theorems,
-        )
+        self.pooled_error = self._errors(pooled[None])[0]
+        self.constant = bool((self.X_test @ pooled <= 0).all() or (self.X_test @ pooled > 0).all())
+
+    def figure(self) -> Panel:
+        """Return the test errors against epsilon."""
+        curves = [curve(name, self.options.epsilons, errors) for name, errors in self.series.items()]
+        note = f"without noise the pooled classifier errs at {self.pooled_error:.3f}"
+        return Panel(self.setting.name, _AXIS, "test error", curves, note=note)
 
     def _report_progress(self, done: int, total: int) -> None:
         self.progress(self.setting.name, done, total)
@@ -232,82 +257,67 @@ class _Run:
         noise = simulate_laplace(repeated.size, scale, generator).reshape(repeated.shape)
         return repeated, noise
 
-    def _curve(
-        self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator
-    ) -> list[ErrorPoint]:
-        """Return the mean test error at each epsilon over the noise draws."""
+    def _curve(self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator) -> None:
+        """Measure the mean test error of a series at each epsilon over the noise draws."""
         repeated, noise = self._noisy(classifiers, smallest, generator)
-        points = []
+        self.series[name] = []
         for epsilon in self.options.epsilons:
             errors = np.array(self._errors(repeated + noise / epsilon))
             std = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-            points.append(ErrorPoint(name, epsilon, float(errors.mean()), std, std / math.sqrt(len(errors))))
-        return points
+            self.series[name].append(Mean(float(errors.mean()), std))
 
-    def _claims(self, points: list[ErrorPoint], pooled: float) -> dict[str, bool]:
-        """Test the paper's statements about its figure; a difference within two standard errors does not refute one."""
-        by_point = {(p.series, p.epsilon): p for p in points}
+    def claims(self) -> list[tuple[str, str, str, str, str]]:
+        """Test the paper's statements about its figure: rows as `beside` takes them.
+
+        A difference within two standard errors does not refute one.
+        """
+        epsilons, draws = self.options.epsilons, self.options.deals * self.options.draws
         even, uneven, worst = self.splits
 
-        def not_above(a: tuple[str, float], b: tuple[str, float]) -> bool:
-            slack = 2 * math.hypot(by_point[a].standard_error, by_point[b].standard_error)
-            return by_point[a].error <= by_point[b].error + slack
+        def not_above(a: tuple[str, int], b: tuple[str, int]) -> bool:
+            one, other = self.series[a[0]][a[1]], self.series[b[0]][b[1]]
+            return one.mean <= other.mean + 2 * math.hypot(one.std, other.std) / math.sqrt(draws)
 
-        first, last = min(self.options.epsilons), max(self.options.epsilons)
-        return {
+        first, last = epsilons.index(min(epsilons)), epsilons.index(max(epsilons))
+        pairs = [(n, n + 1) for n in range(len(epsilons) - 1) if epsilons[n] < epsilons[n + 1]]
+        holds = {
             "even split best at every epsilon": all(
-                not_above((even, e), (other, e)) for e in self.options.epsilons for other in (uneven, worst)
+                not_above((even, n), (other, n)) for n in range(len(epsilons)) for other in (uneven, worst)
             ),
-            "errors fall with epsilon": all(
-                not_above((s, b), (s, a))
-                for s in self.splits
-                for a, b in zip(self.options.epsilons, self.options.epsilons[1:], strict=False)
-                if a < b
-            ),
+            "errors fall with epsilon": all(not_above((s, b), (s, a)) for s in self.splits for a, b in pairs),
             "at the largest epsilon within 1 % of the pooled classifier": all(
-                abs(by_point[s, last].error - pooled) < 0.01 for s in self.splits
+                abs(self.series[s][last].mean - self.pooled_error) < 0.01 for s in self.splits
             ),
             "pooled + noise beats the even split at the smallest epsilon": not_above(
                 ("pooled + noise", first), (even, first)
             ),
         }
+        why = "the pooled classifier always predicts the majority class here" if self.constant else ""
+        words = {True: ("holds", "holds"), False: ("does not hold", "FAILS")}
+        return [
+            (claim, "claims so", f"{words[held][0]}: {self.setting.name}", words[held][1], why)
+            for claim, held in holds.items()
+        ]
 
     def _theorems(
         self, name: str, averages: Sequence[Array], pooled: Array, smallest: int, generator: np.random.Generator
-    ) -> Theorems:
+    ) -> None:
         """Compare the bounds of Theorems 4.2 and 4.3 with the averages of one split."""
         lam, features = self.setting.lam, self.X.shape[1]
         distances = [float(np.linalg.norm(average - pooled)) for average in averages]
-        bound = theorem_4_2(parties=5, smallest=smallest, lam=lam)
+        rows = [("theorem 4.2", theorem_4_2(parties=5, smallest=smallest, lam=lam), max(distances))]
         repeated, noise = self._noisy(averages, smallest, generator)
         least = self._objective(pooled[None])[0]
-        excess = []
-        for epsilon in (self.options.epsilons[len(self.options.epsilons) // 2], self.options.epsilons[-1]):
-            excess_bound = theorem_4_3(
-                parties=5, smallest=smallest, lam=lam, features=features, epsilon=epsilon, delta=DELTA
-            )
-            step = max(1, len(repeated) // 20)
-            measured = self._objective((repeated + noise / epsilon)[::step]) - least
-            excess.append(
-                ExcessRisk(
-                    epsilon=epsilon,
-                    bound=excess_bound,
-                    measured_mean=float(measured.mean()),
-                    measured_max=float(measured.max()),
-                    above_bound=float(np.mean(measured > excess_bound)),
-                    allowed=DELTA,
-                )
-            )
-        no_noise = theorem_4_3(parties=5, smallest=smallest, lam=lam, features=features, epsilon=math.inf, delta=DELTA)
+        excess = partial(theorem_4_3, parties=5, smallest=smallest, lam=lam, features=features, delta=DELTA)
         without_noise = self._objective(np.array(averages)) - least
-        return Theorems(
-            split=name,
-            hypotheses_hold=self.setting.unit_ball,
-            distance_mean=float(np.mean(distances)),
-            theorem_4_2=Theorem(bound, max(distances), max(distances) <= bound),
-            equation_3=Theorem(no_noise, float(without_noise.max()), bool(without_noise.max() <= no_noise)),
-            theorem_4_3=excess,
-        )
+        rows.append(("equation 3", excess(epsilon=math.inf), float(without_noise.max())))
+        verdicts = [(*row, "holds" if row[2] <= row[1] else "FAILS") for row in rows]
+        for epsilon in (self.options.epsilons[len(self.options.epsilons) // 2], self.options.epsilons[-1]):
+            bound = excess(epsilon=epsilon)
+            measured = self._objective((repeated + noise / epsilon)[:: max(1, len(repeated) // 20)]) - least
+            above = f"above in {np.mean(measured > bound):.0%} of the draws, {DELTA:.0%} allowed"
+            verdicts.append((f"theorem 4.3 at epsilon {epsilon:g}", bound, float(measured.max()), above))
+        self.theorems += [[self.setting.name, name, self.setting.unit_ball, *row] for row in verdicts]
 
     def _objective(self, W: Array) -> Array:
         """Return J of objective (2) on the pooled training data, (m,), for each row of W, (m, d)."""

@@ -24,15 +24,17 @@ The paper's numbers are in figures only, so we test its statements instead.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.psgd import bounds as bounds
-from psephos.curator.psgd.agreement import Agreement, agree
+from psephos.curator.psgd.agreement import Agreement, DescentGuarantee, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.data.datasets import load
 from psephos.data.preprocessing import PublicScaler
@@ -44,9 +46,9 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
-from psephos.results import Mean, RajkumarResult
-from psephos.results.base import timed
-from psephos.results.papers import RajkumarClaims, RajkumarRow
+from psephos.results import Mean, PaperResult, Release
+from psephos.results.base import Panel, timed
+from psephos.results.papers import beside, curve
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
@@ -269,7 +271,7 @@ def reproduce_rajkumar(
     *,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-) -> RajkumarResult:
+) -> PaperResult:
     """Compute Figure 1 or Figure 2 as a table.
 
     Raises:
@@ -290,16 +292,14 @@ def reproduce_rajkumar(
                         row[method] += errors
                     finished_runs += 1
                     progress(options.name, finished_runs, options.runs)
-    rows = [
-        RajkumarRow(panel, place, lam, epsilon, {method: _mean(errors) for method, errors in row.items()})
-        for (panel, place, lam, epsilon), row in collected.items()
-    ]
+    rows = [_Row(*place, {method: _mean(errors) for method, errors in row.items()}) for place, row in collected.items()]
     sizes = sizes_from(SKEWS[0], len(first.y))
     costs = {
         epsilon: agree(options.psgd(options.lambdas[0], epsilon), sizes, first.X.shape[1]).guarantee
         for epsilon in options.epsilons
     }
-    return RajkumarResult(
+    agreement = {True: ", sums equal to the clear ones", False: ", SUMS DIFFER FROM THE CLEAR ONES"}
+    return PaperResult(
         phases=timed({"total": time.perf_counter() - start}),
         experiment=options.name,
         paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",
@@ -308,57 +308,121 @@ def reproduce_rajkumar(
         test=len(first.y_test),
         seed=options.seed,
         options=asdict(options),
-        records=len(first.y),
-        dimension=first.X.shape[1],
-        data_sets=len(problems),
-        delta=options.delta,
-        steps=options.steps,
-        transcript_steps=options.transcript_steps,
-        skews=[list(skew) for skew in SKEWS],
-        rows=rows,
-        claims=_claims(rows),
-        epsilon_transcript={
-            str(epsilon): {
-                "psgd": cost.epsilon_transcript,
-                "psgd_pure": cost.epsilon_transcript_pure,
-                "psgd_transcript": epsilon,
-            }
-            for epsilon, cost in costs.items()
-        },
-        encrypted_steps_checked=sweep.checked,
+        facts=[
+            ("Data sets or folds", len(problems), ""),
+            ("Training records", len(first.y), f" of {first.X.shape[1]} features"),
+            ("Gradient steps", options.steps, ""),
+            ("Steps repeated under encryption", sweep.checked, agreement[sweep.equal] if sweep.checked else ""),
+        ],
+        panels=list(_figures(rows)),
+        privacy=_costs(options.delta, {str(epsilon): cost for epsilon, cost in costs.items()}),
+        tables=beside(list(_claims(rows))),
         sums_equal_reference=sweep.equal if sweep.checked else None,
         key_bits=options.key_bits,
     )
+
+
+class _Row(NamedTuple):
+    """Test errors of every method in one setting; `place`: number of parties, or of the skew vector from 1."""
+
+    panel: str
+    place: int
+    lam: float
+    epsilon: float
+    errors: dict[str, Mean]
 
 
 def _mean(errors: list[float]) -> Mean:
     return Mean(float(np.mean(errors)), float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0)
 
 
-def _claims(rows: list[RajkumarRow]) -> RajkumarClaims:
-    """Test the paper's statements on our rows."""
+def _figures(rows: Sequence[_Row]) -> Iterator[Panel]:
+    """Yield a figure of the errors for each panel, lambda and epsilon."""
+    grouped: dict[tuple[str, float, float], list[_Row]] = {}
+    for row in rows:
+        grouped.setdefault((row.panel, row.lam, row.epsilon), []).append(row)
+    vectors = "; ".join(f"{n}: {', '.join(f'{part:g}' for part in skew)}" for n, skew in enumerate(SKEWS, 1))
+    labels = {
+        "parties": ("parties", ""),
+        "skew": ("skew of the parties' sizes, from even", f"each party's share of the records, {vectors}"),
+    }
+    for (panel, lam, epsilon), group in grouped.items():
+        places = [row.place for row in group]
+        curves = [curve(name, places, [row.errors[name] for row in group]) for name in METHODS]
+        title, (label, note) = f"lambda = {lam:g}, epsilon = {epsilon:g}, {panel}", labels[panel]
+        yield Panel(title, label, "test error", curves, log=False, note=note)
 
-    def by_place(panel: str, places: Sequence[int]) -> dict[str, dict[str, float]]:
-        return {
-            method: {
-                str(place): float(
-                    np.mean([row.errors[method].mean for row in rows if (row.panel, row.place) == (panel, place)])
-                )
-                for place in places
-            }
-            for method in METHODS
-        }
+
+def _costs(delta: float, guarantees: Mapping[str, DescentGuarantee]) -> dict[str, Release]:
+    """Return the privacy cost of each method, and by requested epsilon that of all noisy sums of PSGD together."""
+    theorem = "the paper's claim (Rajkumar 2012, Theorem 4.2), for the exact minimiser"
+    releases = {
+        name: Release(mechanism, None, delta, "record", source=source, said=said)
+        for name, mechanism, said, delta, source in (
+            ("psgd, gop: the classifier", "Gaussian objective perturbation", "the panel's", delta, theorem),
+            ("la_printed", "a Laplace variable per coordinate, as printed", "not claimed here", 0.0, "Pathak 2010"),
+            ("la_repaired", "spherical Laplace", "the panel's", 0.0, "L2, 2/(K n_(1) lambda), sizes public"),
+            ("gop_sigma_printed", "sigma solved as printed", "NONE: not private", delta, "Rajkumar 2012, Procedure 3"),
+        )
+    }
+    for requested, cost in guarantees.items():
+        for name, epsilon, composed in (
+            ("psgd", cost.epsilon_transcript, delta),
+            ("psgd_pure", cost.epsilon_transcript_pure, 0.0),
+            ("psgd_transcript", float(requested), delta),
+        ):
+            finite = epsilon is not None and math.isfinite(epsilon)
+            releases[f"{name} at {requested}: every noisy sum"] = Release(
+                "noise at every step, composed" + ("" if composed else ", without a delta"),
+                epsilon if finite else None,
+                composed,
+                "record",
+                source="2 L for one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)",
+                said="" if finite else "without a finite bound",
+            )
+    return releases
+
+
+def _claims(rows: Sequence[_Row]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield each claim of the paper as a row for `beside`, with a verdict if it is precise enough for one."""
+
+    def means(panel: str, *methods: str) -> str:
+        """Return the mean errors of methods at each place of a panel, over lambda and epsilon."""
+        places = {row.place: [one for one in rows if one[:2] == row[:2]] for row in rows if row.panel == panel}
+        return "; ".join(
+            f"{name} {', '.join(f'{np.mean([one.errors[name].mean for one in at]):.3f}' for at in places.values())}"
+            for name in methods
+        )
 
     def better(method: str) -> int:
         return sum(row.errors["psgd"].mean < row.errors[method].mean for row in rows)
 
+    def verdict(number: int) -> str:
+        return "holds" if number == len(rows) else "FAILS"
+
     gaps = [abs(row.errors["psgd"].mean - row.errors["gop"].mean) for row in rows]
-    return RajkumarClaims(
-        rows=len(rows),
-        psgd_within_one_std_of_gop_rows=sum(g <= r.errors["gop"].std for g, r in zip(gaps, rows, strict=True)),
-        largest_gap_psgd_gop=max(gaps),
-        psgd_better_than_la_printed_rows=better("la_printed"),
-        psgd_better_than_la_repaired_rows=better("la_repaired"),
-        mean_error_by_parties=by_place("parties", PARTIES),
-        mean_error_by_skew=by_place("skew", (1, 2, 3)),
-    )
+    close = sum(gap <= row.errors["gop"].std for gap, row in zip(gaps, rows, strict=True))
+    places = ", ".join(map(str, PARTIES))
+    for what, here, holds in (
+        (
+            "PSGD is similar to GOP",
+            f"within one standard deviation in {close} of {len(rows)} rows; largest gap {max(gaps):.3f}",
+            verdict(close),
+        ),
+        (
+            "PSGD is better than local aggregation even for 5 parties",
+            f"in {better('la_printed')} of {len(rows)} rows; with its noise repaired in {better('la_repaired')}",
+            verdict(better("la_printed")),
+        ),
+        (
+            "more parties make local aggregation worse",
+            f"mean errors with {places} parties: {means('parties', 'la_printed', 'la_repaired')}",
+            "see the numbers",
+        ),
+        (
+            "the smaller the smallest party, the worse local aggregation; PSGD and GOP do not depend on the skew",
+            f"mean errors from even to most uneven: {means('skew', 'la_printed', 'la_repaired', 'psgd', 'gop')}",
+            "see the numbers",
+        ),
+    ):
+        yield what, "claims so", here, holds, ""

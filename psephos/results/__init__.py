@@ -8,13 +8,13 @@ from psephos.results.base import (
     METHODS,
     Accuracy,
     Alpha,
+    AuditedCell,
     Curve,
-    Mean,
     Phase,
     Result,
 )
 from psephos.results.machine import PlanResult
-from psephos.results.papers import HammResult, PaperResult, PathakAdultResult, RajkumarResult
+from psephos.results.papers import Mean, PaperResult
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.results.runs import (
     AverageResult,
@@ -28,7 +28,6 @@ from psephos.results.runs import (
 )
 from psephos.results.scores import EvaluationResult
 from psephos.results.security import (
-    AuditedCell,
     AuditedCoalition,
     AuditedProtocol,
     AuditResult,
@@ -56,18 +55,15 @@ __all__ = [
     "EvaluationResult",
     "Finding",
     "Guarantee",
-    "HammResult",
     "InterruptedResult",
     "Mean",
     "Mechanism",
     "PaperResult",
-    "PathakAdultResult",
     "PathakResult",
     "Phase",
     "PlanResult",
     "PrivacyAuditResult",
     "PsgdResult",
-    "RajkumarResult",
     "RegressionError",
     "RegressionResult",
     "Release",

@@ -62,13 +62,9 @@ class Accuracy:
     """Accuracy of one method on the test set; a number that does not exist is None (null in JSON).
 
     Attributes:
-        nonprivate: without noise.
-        private: as released; a mean over draws.
-        private_std: standard deviation over draws.
+        private: as released; a mean over draws, of which the fields with `_std` are the standard deviations.
         balanced: mean recall over all classes, of the releases if there are any, otherwise without noise.
-        recall: of each class, the fraction of its test samples that are classified correctly; None for a class without
-            test samples.
-        balanced_std, recall_std: standard deviations over draws, as `private_std`.
+        recall: of each class; None for a class without test samples.
     """
 
     nonprivate: Share | None = None
@@ -81,21 +77,8 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A mean over repetitions and its standard deviation; 0 where there was one repetition."""
-
-    mean: Share
-    std: Annotated[float, Meta(ge=0)] = 0.0
-
-
-@dataclass(frozen=True)
 class Phase:
-    """Time and traffic of one phase of a run.
-
-    Attributes:
-        seconds: wall-clock time; null if it was not measured.
-        messages, bytes: traffic of all roles in the phase; null if it was not counted.
-    """
+    """Wall-clock time and traffic of all roles in one phase of a run; null for what was not measured."""
 
     seconds: Seconds | None
     messages: Count | None = None
@@ -120,7 +103,6 @@ class Alpha:
         auxiliary, ballots: N and M.
         share_edges, samples_per_share: a histogram over [0, 1] of the winning class's share of the votes.
         mean_alpha: (K,), the mean share of each class.
-        notice: `ALPHA_NOTICE`.
     """
 
     auxiliary: Count
@@ -164,11 +146,7 @@ class Curve:
 class Fact(NamedTuple):
     """One statement about a run or a study: every text, page and card is a view of these rows.
 
-    Attributes:
-        topic: what it is about, such as "warning", "cost" or "learns"; a view selects rows by it.
-        label: who or what the value belongs to; "" for a sentence of its own.
-        value: a number, which is shown rounded, or text.
-        note: what is shown directly after the value.
+    A view selects rows by topic. The label is "" for a sentence of its own; `note` follows the value directly.
     """
 
     topic: str
@@ -223,8 +201,8 @@ class Table:
 
 
 @dataclass(frozen=True)
-class VerdictCell:
-    """A verdict of the security analysis; `expected` is None if nothing was tested, `evidence` is a sentence."""
+class AuditedCell:
+    """A verdict, the expected one (None if nothing was tested), and the tests behind it, joined by semicolons."""
 
     verdict: str
     expected: str | None = None
@@ -233,19 +211,14 @@ class VerdictCell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The secrets that each coalition learns in one protocol.
+    """The secrets that each coalition learns in one protocol, as verdicts of tests or as expectations.
 
-    Attributes:
-        name: name of the protocol.
-        secrets: names of the columns.
-        rows: tuples (coalition, its members, a cell for each secret).
-        tested: whether the verdicts come from tests.
-        notes: texts to which the evidence of a cell refers by number, from 1.
+    `rows` are tuples (coalition, its members, a cell for each secret). Evidence refers to `notes` by number, from 1.
     """
 
     name: str
     secrets: Sequence[str]
-    rows: Sequence[tuple[str, str, Sequence[VerdictCell]]]
+    rows: Sequence[tuple[str, str, Sequence[AuditedCell]]]
     tested: bool
     notes: Sequence[str] = ()
 
@@ -255,7 +228,6 @@ class Page:
     """Contents of the report and of the terminal output.
 
     Attributes:
-        title: title of the page.
         facts: rows with the topics
             "notice": why the result may not be published; first on every screen and in every file;
             "warning": before everything else;
@@ -267,15 +239,9 @@ class Page:
             "note": explanations of the numbers;
             "repeat": how to reproduce the numbers;
             "before", "after": what a role (`label`) does without a message, before the first and after the last one.
-        accuracies: accuracy of each method, by its name.
-        releases: privacy cost of each release, by name.
-        panels: figures of curves.
         several_releases: whether the page shows more than one release, so that their joint cost must be shown.
-        tables: further tables.
-        matrices: what each coalition learned in tests.
         case: the protocol whose security analysis applies to this run; None for no run.
-        histogram: distribution of the winning class's share of the votes.
-        class_names: names of the classes, in the order of `histogram.mean_alpha`.
+        histogram: distribution of the winning class's share of the votes, by `class_names`.
     """
 
     title: str
@@ -333,7 +299,7 @@ class Result(ABC):
     """Result of a command. A subclass defines its `kind`, its fields and its `page`.
 
     Attributes:
-        phases: time and traffic of each phase, in order; "total" if only the whole was measured.
+        phases: in order; "total" if only the whole was measured.
     """
 
     kind: ClassVar[str] = ""
@@ -399,16 +365,6 @@ class Result(ABC):
             return msgspec.convert(values, result_type)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ReportError(f"this is no whole result of kind {kind}: {error}") from error
-
-    def known(self, phase: str) -> float:
-        """Return the seconds of a phase.
-
-        Raises:
-            KeyError: there is no such phase, or its time was not measured.
-        """
-        if (seconds := self.seconds[phase]) is None:
-            raise KeyError(phase)
-        return seconds
 
     @property
     def exact(self) -> bool | None:

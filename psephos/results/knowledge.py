@@ -7,7 +7,8 @@ analysis expects of its protocol, from the same ideal functionalities, and says 
 from __future__ import annotations
 
 from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED
-from psephos.results.base import Matrix, VerdictCell
+from psephos.results.base import AuditedCell, Matrix
+from psephos.results.security import AuditedCoalition, AuditedProtocol
 
 VERDICTS = {
     HIDDEN: ("○", "the coalition learns nothing about it beyond what else it is shown to learn"),
@@ -22,14 +23,9 @@ def expected_matrix(name: str | None) -> list[Matrix]:
     case = EXPECTED.get(name or "")
     if case is None:
         return []
-    notes: dict[str, int] = {}
-    rows = []
+    coalitions = []
     for coalition in case.coalitions:
-        reasons = [coalition.granted.get(secret) or coalition.known_leaks.get(secret) for secret in case.secrets]
-        numbers = ["" if why is None else f"note {notes.setdefault(why, len(notes) + 1)}" for why in reasons]
-        cells = [
-            VerdictCell(coalition.expected(secret), evidence=number)
-            for secret, number in zip(case.secrets, numbers, strict=True)
-        ]
-        rows.append((coalition.name, "", cells))
-    return [Matrix(case.name, case.secrets, rows, tested=False, notes=list(notes))]
+        why = coalition.known_leaks | coalition.granted
+        cells = {secret: AuditedCell(coalition.expected(secret), None, why.get(secret, "")) for secret in case.secrets}
+        coalitions.append(AuditedCoalition(coalition.name, [], cells))
+    return [AuditedProtocol(case.name, coalitions).matrix(tested=False)]

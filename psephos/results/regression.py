@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from psephos.curator.ledger import Release
-from psephos.results.base import Count, Fact, Result, Table
-from psephos.results.runs import OPENING_OPTIONS, PRIVATE_ROWS_NOTICE, READ_OPTIONS, OptionsResult
+from psephos.results.base import Count, Fact, Table
+from psephos.results.runs import PRIVATE_ROWS_NOTICE, OneSumResult
 from psephos.results.trust import cost_text
 
 __all__ = ["PREDICTORS", "RegressionError", "RegressionResult"]
@@ -23,13 +23,7 @@ PREDICTORS = {
 
 @dataclass(frozen=True)
 class RegressionError:
-    """Errors of predictions of a numeric label on held-out rows.
-
-    Attributes:
-        r2: coefficient of determination; below 0 where the mean of the held-out labels would be nearer.
-        rmse: root mean squared error, in the label's unit.
-        mae: mean absolute error, in the label's unit.
-    """
+    """Errors of predictions on held-out rows; RMSE and mean absolute error in the label's unit."""
 
     r2: float
     rmse: float
@@ -37,7 +31,7 @@ class RegressionError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionResult(OptionsResult):
+class RegressionResult(OneSumResult):
     """A private regression on the parties' rows.
 
     Attributes:
@@ -49,17 +43,9 @@ class RegressionResult(OptionsResult):
         test: number of held-out rows.
         errors: on the held-out rows, by predictor (`PREDICTORS`), where they can be computed. No epsilon covers
             them.
-        privacy: privacy cost of the release.
-        ballots: number of ballots counted.
-        ciphertexts_per_ballot: ciphertexts in one ballot.
-        bytes_per_ballot: size of one ballot as it is sent.
-        tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
-        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
     """
 
     kind: ClassVar[str] = "regression"
-    derived: ClassVar[tuple[str, ...]] = (*Result.derived, "key_bits", "threshold", "noise_source")
-    read_options: ClassVar[dict[str, Any]] = {**READ_OPTIONS, **OPENING_OPTIONS, "epsilon": tuple[float, ...]}
 
     label: str
     bounds: tuple[float, float]
@@ -68,16 +54,6 @@ class RegressionResult(OptionsResult):
     auxiliary: Count
     test: int
     errors: dict[str, RegressionError]
-    privacy: Release
-    ballots: Count
-    ciphertexts_per_ballot: Count
-    bytes_per_ballot: Count
-    tally_equals_plaintext: bool
-    colluders: Count
-
-    @property
-    def exact(self) -> bool | None:
-        return self.tally_equals_plaintext
 
     @property
     def notice(self) -> str:
@@ -96,7 +72,7 @@ class RegressionResult(OptionsResult):
 
     def _facts(self) -> list[Fact]:
         predicted = f"{self.bounds[0]:.4g} to {self.bounds[1]:.4g}, the range of the public labels"
-        return [Fact("fact", "Predictions", predicted), *self._ballot_facts()]
+        return [Fact("fact", "Predictions", predicted), *super()._facts()]
 
     def _tables(self) -> list[Table]:
         if not {"newton", "public"} <= self.errors.keys():

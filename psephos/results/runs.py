@@ -45,17 +45,28 @@ PRIVATE_ROWS_NOTICE = (
 )
 """Notice shown first wherever the result of a run on a user's own rows is shown or saved."""
 
-READ_OPTIONS: dict[str, Any] = {
-    "parties": Count,
-    "seed": int,
-    "epsilon": Positive | list[Positive],
-    "simulate_noise": bool,
-    "key_bits": Count,
-    "party": str | None,
-}
 AXIS = "epsilon (log scale; more private to the left)"
 _CURVES = (("private", "accuracy", "nonprivate"), ("balanced", "balanced accuracy", "balanced"))
-OPENING_OPTIONS: dict[str, Any] = {"holders": Count, "threshold": Count}
+
+
+class _ReadOptions(msgspec.Struct):
+    """The options that results read, of those of a command; without a default where every command has it."""
+
+    parties: Count
+    seed: int
+    epsilon: Positive | list[Positive]
+    simulate_noise: bool
+    key_bits: Count
+    party: str | None = None
+    data: str | None = None
+    holders: Count = 0
+    threshold: Count = 0
+    keys: Literal["dealer", "ceremony"] = "dealer"
+    proofs: Literal["none", "knowledge", "valid"] = "none"
+    randomness: str = ""
+    reveal: Literal["alpha", "statistic"] | None = None
+    variant: str = ""
+    steps: Count = 0
 
 
 @dataclass(frozen=True)
@@ -64,9 +75,7 @@ class ComposedCost:
 
     Attributes:
         releases: number of releases for which parties were asked.
-        epsilon: at `delta`, with the accountant's numerical error; None if no finite epsilon holds, 0 if no party was
-            asked.
-        delta: delta for which `epsilon` is stated.
+        epsilon: with the accountant's numerical error; None if no finite one holds, 0 if no party was asked.
     """
 
     releases: Count
@@ -85,17 +94,14 @@ class OptionsResult(Result):
         cautions: warnings about this run.
     """
 
-    read_options: ClassVar[dict[str, Any]] = READ_OPTIONS
-    """The options that the result reads, and their types; a run has more."""
-
     options: dict[str, Any]
     dataset: str
     budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
-        msgspec.convert(self.options, msgspec.defstruct("Options", list(self.read_options.items())))
+        """Raise msgspec.ValidationError if an option that results read is missing or of another type."""
+        msgspec.convert(self.options, _ReadOptions)
 
     @property
     def parties(self) -> int:
@@ -129,11 +135,7 @@ class OptionsResult(Result):
 
     @property
     def parties_are(self) -> Literal["owners", "shards"]:
-        """The kind of the parties.
-
-        "owners" if a column of the table names the owner of each row (`--party`); otherwise "shards" of one table or
-        data set, to which the simulation assigned rows at random.
-        """
+        """ "owners" if a column names the owner of each row; else "shards", to which rows were assigned at random."""
         return "shards" if self.options.get("party") is None else "owners"
 
     @property
@@ -227,17 +229,6 @@ class OptionsResult(Result):
     def _repeat(self) -> str:
         return f"Seed {self.options['seed']} drives splits, never keys or encryption."
 
-    def _ballot_facts(self) -> list[Fact]:
-        """Return the facts about the key and the ballots of a result that has them."""
-        size: Any = self
-        degree = f" of degree {degree}" if (degree := getattr(self, "degree", 1)) > 1 else ""
-        drawn = f"; randomness of ciphertexts: {self.options['randomness']}" if "randomness" in self.options else ""
-        rows = [Fact("fact", "Parties", self.parties, f", {size.ballots:,} ballots counted")]
-        rows.append(Fact("fact", "Paillier key", self.key_bits, f" bits{degree}{drawn}"))
-        held = f" bytes; ciphertexts in it: {size.ciphertexts_per_ballot:,}"
-        rows.append(Fact("fact", "One ballot", size.bytes_per_ballot, held))
-        return [*rows, *self._opening_facts()]
-
     def _opening_facts(self) -> list[Fact]:
         """Return the facts about who opens a sum, and what is assumed of parties and holders."""
         shared = {(each.topic, each.label): each.value for each in facts(self.trust())}
@@ -252,6 +243,56 @@ class OptionsResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BallotResult(OptionsResult):
+    """Result of a command in which key holders open sums of ballots.
+
+    Attributes:
+        ballots: number of ballots counted; 0, as all numbers about ballots, where no party was asked.
+        bytes_per_ballot: size of one ballot as it is sent.
+        tally_equals_plaintext: whether every opened sum equals the sum in the clear, entry by entry.
+    """
+
+    ballots: Count
+    ciphertexts_per_ballot: Count
+    bytes_per_ballot: Count
+    tally_equals_plaintext: bool
+
+    @property
+    def exact(self) -> bool | None:
+        return self.tally_equals_plaintext
+
+    def _ballot_facts(self) -> list[Fact]:
+        """Return the facts about the key and the ballots."""
+        degree = f" of degree {degree}" if (degree := getattr(self, "degree", 1)) > 1 else ""
+        drawn = f"; randomness of ciphertexts: {self.options['randomness']}" if "randomness" in self.options else ""
+        held = f" bytes; ciphertexts in it: {self.ciphertexts_per_ballot:,}"
+        return [
+            Fact("fact", "Parties", self.parties, f", {self.ballots:,} ballots counted"),
+            Fact("fact", "Paillier key", self.key_bits, f" bits{degree}{drawn}"),
+            Fact("fact", "One ballot", self.bytes_per_ballot, held),
+            *self._opening_facts(),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSumResult(BallotResult):
+    """Result of one encrypted sum to which each party or key holder adds its share of the noise.
+
+    Attributes:
+        privacy: privacy cost of what is released from the sum.
+        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = (*Result.derived, "key_bits", "threshold", "noise_source")
+
+    privacy: Release
+    colluders: Count
+
+    def _facts(self) -> list[Fact]:
+        return self._ballot_facts()
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult(OptionsResult):
     """Result of one run of a protocol on a data set.
 
@@ -261,12 +302,10 @@ class RunResult(OptionsResult):
         test: number of test samples.
         class_names: names of the K classes.
         delta: delta of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
-        accuracy: accuracy on the test set, by method. Values without noise are measured by the simulation; no role
-            learns them.
-        peak_memory_mb: peak memory of all processes in megabytes; null if it was not measured.
+        accuracy: on the test set, by method. No role learns what the simulation measures without noise.
+        peak_memory_mb: of all processes together; null if it was not measured.
         remarks: explanations of its numbers.
-        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
-            holds; null if no party adds noise.
+        colluders: as in `OneSumResult`; null if no party adds noise.
         evaluation: every classifier and every opened sum of the run; empty if the result was read from JSON. Secrets.
         transcript: every message of the run, if a transcript was requested.
     """
@@ -281,7 +320,6 @@ class RunResult(OptionsResult):
         "parties_are",
         "sensitivity",
     )
-    read_options: ClassVar[dict[str, Any]] = {**READ_OPTIONS, "data": str | None}
 
     protocol: str
     features: Count
@@ -385,13 +423,6 @@ class OpenedResult(RunResult):
     """Result of a protocol in which key holders open encrypted sums."""
 
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
-    read_options: ClassVar[dict[str, Any]] = {
-        **RunResult.read_options,
-        **OPENING_OPTIONS,
-        "keys": Literal["dealer", "ceremony"],
-        "proofs": Literal["none", "knowledge", "valid"],
-        "randomness": str,
-    }
 
     def _warnings(self) -> list[str]:
         if 2 * self.threshold > self.holders:
@@ -403,20 +434,16 @@ class OpenedResult(RunResult):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumResult(OpenedResult):
+class SumResult(BallotResult, OpenedResult):
     """Result of a run around one or several encrypted sums that key holders open.
 
     Attributes:
-        ballots: number of ballots counted; 0, as all numbers about ballots, where no party was asked.
         auxiliary: number of public samples, N.
         mechanism: distribution of the noise, chosen by the caller or by rule.
         lam: regularisation of the parties' own classifiers.
         min_ballots: fewest ballots in a sum that holders open.
         degree: degree of the key (Damgard and Jurik).
         slots_per_plaintext: vector entries packed into one plaintext.
-        ciphertexts_per_ballot: ciphertexts in one ballot.
-        bytes_per_ballot: size of one ballot as it is sent.
-        tally_equals_plaintext: whether every opened sum equals the sum in the clear, entry by entry.
         privacy: privacy cost of each release, by name.
         composed: privacy cost of all releases together.
         draws: number of releases over which each private accuracy is the mean.
@@ -425,15 +452,11 @@ class SumResult(OpenedResult):
         continued_from: ballots, over all sums, that the journal of an interrupted run held when this run began.
     """
 
-    ballots: Count
     auxiliary: Count
     mechanism: str
     lam: Positive
     min_ballots: Count
     slots_per_plaintext: Count
-    ciphertexts_per_ballot: Count
-    bytes_per_ballot: Count
-    tally_equals_plaintext: bool
     privacy: dict[str, Release]
     degree: Count = 1
     composed: ComposedCost | None = None
@@ -542,7 +565,7 @@ class SumResult(OpenedResult):
         )
 
     def _panels(self) -> list[Panel]:
-        """Return the figures of accuracy and balanced accuracy against epsilon, if there are several epsilons."""
+        """Return accuracy and balanced accuracy against epsilon, if there are several epsilons."""
         x = [float(epsilon) for epsilon in self.by_epsilon]
         note = "the same sums, released anew with fresh noise at each epsilon"
         if self.colluders is not None:
@@ -592,7 +615,6 @@ class TallyResult(SumResult):
     """
 
     kind: ClassVar[str] = "tally"
-    read_options: ClassVar[dict[str, Any]] = {**SumResult.read_options, "reveal": Literal["alpha", "statistic"] | None}
 
     alpha: Alpha | None = None
 
@@ -600,11 +622,11 @@ class TallyResult(SumResult):
     def reveal(self) -> Literal["alpha", "statistic"]:
         """The value that the curator learns: the vote counts ("alpha"), or the statistic with noise ("statistic")."""
         record = self.options.get("unit") == "record"
-        return "statistic" if record or self.options["reveal"] == "statistic" else "alpha"
+        return "statistic" if record or self.options.get("reveal") == "statistic" else "alpha"
 
     @property
     def opened(self) -> Opened:
-        return "sum" if self.options["reveal"] is None else "counts"
+        return "sum" if self.options.get("reveal") is None else "counts"
 
     def page(self) -> Page:
         return replace(super().page(), histogram=self.alpha if self.asked else None)
@@ -644,7 +666,6 @@ class PathakResult(RunResult):
 
     kind: ClassVar[str] = "pathak"
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "privacy")
-    read_options: ClassVar[dict[str, Any]] = {**RunResult.read_options, "variant": str}
 
     epsilon_proved: Positive
     epsilon_proved_for: str
@@ -661,10 +682,7 @@ class PathakResult(RunResult):
 
     @property
     def privacy(self) -> dict[str, Release]:
-        """One release under two units of privacy.
-
-        Its sensitivity is left out, since it may depend on the size of the smallest party, which is secret.
-        """
+        """One release under two units; its sensitivity may depend on a party's size, a secret, and is left out."""
         variant, noise = self.options["variant"], self.options.get("noise", "laplace")  # of 0.2.0: may be spherical
         own = "one party's own noise" if variant == "printed" else "a share of noise from every party"
         grid = "L2, S + g sqrt(d)" if noise == "spherical" else "L1, sqrt(d) S + g d"
@@ -703,7 +721,6 @@ class Guarantee:
     """Privacy guarantee of a private descent (`psephos.curator.psgd`). Infinite epsilons are null.
 
     Attributes:
-        unit: unit of privacy, "record": one is replaced, and sizes are public.
         delta: requested delta, which includes truncation and sampling.
         epsilon_final, final_is: epsilon claimed for the classifier at `delta`, and the statement that claims it.
         epsilon_step: epsilon of one noisy sum alone.
@@ -741,7 +758,6 @@ class PsgdResult(OpenedResult):
         sigma, slack, gradient_bound: standard deviation of the fixed noise per entry, Delta, and the agreed bound.
         gradients_clipped_here: number of gradients above the bound that were scaled down in this run.
         sums_equal_reference: whether every opened sum equals the one in the clear; null if the journal held all steps.
-        ciphertexts_per_ballot, bytes_per_ballot: size of a ballot.
         bytes_posted: bytes that all roles sent in the whole run.
         w: weights of the classifier, (d,).
     """
@@ -753,7 +769,6 @@ class PsgdResult(OpenedResult):
         "epsilon_final",
         "epsilon_transcript",
     )
-    read_options: ClassVar[dict[str, Any]] = {**OpenedResult.read_options, "variant": str, "steps": Count}
 
     records: Count
     party_sizes: list[Count]
@@ -842,13 +857,7 @@ class PsgdResult(OpenedResult):
 
 @dataclass(frozen=True, kw_only=True)
 class InterruptedResult(Result):
-    """Result of an interrupted run, which released nothing.
-
-    Attributes:
-        protocol: name of the protocol.
-        options: all options of the run.
-        stopped: the point at which it was stopped, as text.
-    """
+    """Result of an interrupted run, which released nothing; `stopped` is a text that says where."""
 
     kind: ClassVar[str] = "interrupted"
 

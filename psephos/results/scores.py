@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from psephos.curator.error_estimates import CERTAIN
 from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
 from psephos.curator.ledger import Release
-from psephos.results.base import Count, Fact, Page, Positive, Result, Table
-from psephos.results.runs import OPENING_OPTIONS, READ_OPTIONS, ComposedCost, OptionsResult
+from psephos.results.base import Page, Table
+from psephos.results.runs import ComposedCost, OneSumResult
 from psephos.results.trust import cost_text
 
 CLIPPED_FROM = 0.05
@@ -18,38 +18,25 @@ CLIPPED_FROM = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationResult(OptionsResult):
+class EvaluationResult(OneSumResult):
     """A private evaluation of a classifier, or of a prediction of a number.
 
     Attributes:
         class_names: names of the K classes; empty where a number is predicted.
         method: method by which the model was released.
         estimate: estimates of the model's quality from the noisy sum.
-        privacy: privacy cost of the evaluation.
         released: privacy cost of the release of the model.
         together: privacy cost of both for a party, or for a record, that is in both; null where the release does not
             protect what the evaluation protects.
-        ballots: number of ballots counted.
-        ciphertexts_per_ballot: ciphertexts in one ballot.
-        bytes_per_ballot: size of one ballot as it is sent.
-        tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
-        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
     """
 
     kind: ClassVar[str] = "evaluation"
-    derived: ClassVar[tuple[str, ...]] = (*Result.derived, "accuracy", "unit", "key_bits", "threshold", "noise_source")
-    read_options: ClassVar[dict[str, Any]] = {**READ_OPTIONS, **OPENING_OPTIONS, "epsilon": Positive}
+    derived: ClassVar[tuple[str, ...]] = (*OneSumResult.derived, "accuracy", "unit")
 
     class_names: list[str]
     method: str
     estimate: EvaluationEstimate
-    privacy: Release
     released: Release
-    ballots: Count
-    ciphertexts_per_ballot: Count
-    bytes_per_ballot: Count
-    tally_equals_plaintext: bool
-    colluders: Count
     together: ComposedCost | None = None
 
     @property
@@ -63,18 +50,11 @@ class EvaluationResult(OptionsResult):
         return self.privacy.unit
 
     @property
-    def exact(self) -> bool | None:
-        return self.tally_equals_plaintext
-
-    @property
     def releases(self) -> dict[str, Release]:
         return {"evaluation": self.privacy}
 
     def page(self) -> Page:
         return replace(super().page(), class_names=self.class_names, several_releases=True)
-
-    def _facts(self) -> list[Fact]:
-        return self._ballot_facts()
 
     @property
     def _noun(self) -> str:
@@ -90,7 +70,7 @@ class EvaluationResult(OptionsResult):
             about = "" if rows is None else f" on about {_rounded(rows)} rows"
             return f"R² is {main.value:.3f} ± {main.error:.3f}{about}{private}."
         if errors is not None:
-            return f"The mean absolute error is {' ± '.join(_figures(main))} on average over the parties{private}."
+            return f"The mean absolute error is {' ± '.join(_cells(main, None))} on average over the parties{private}."
         about = " on average over the parties" if rows is None else f" of about {_rounded(rows)} rows"
         return f"Right on {main.value:.1%} ± {main.error:.1%}{about}{private}."
 
@@ -145,21 +125,13 @@ class EvaluationResult(OptionsResult):
 
     def _tables(self) -> list[Table]:
         estimate = self.estimate
-        measures = [] if estimate.accuracy is None else [["accuracy", *_cells(estimate.accuracy, 3)]]
+        one_by_one: list[tuple[str, Estimate | None, int | None]] = [("accuracy", estimate.accuracy, 3)]
         if (errors := estimate.errors) is not None:
-            if errors.r2 is not None:
-                measures.append(["R²", *_cells(errors.r2, 3)])
-            if errors.rmse is not None:
-                measures.append(["RMSE", *_figures(errors.rmse)])
-            measures.append(["mean absolute error", *_figures(errors.mae)])
-            if errors.clipped is not None:
-                measures.append(["share of rows clipped", *_cells(errors.clipped, 3)])
-        if estimate.auroc is not None:
-            measures.append(["AUROC", *_cells(estimate.auroc, 3)])
-        if estimate.calibration_error is not None:
-            measures.append(["calibration error", *_cells(estimate.calibration_error, 3)])
-        if estimate.rows is not None:
-            measures.append(["rows", *_cells(estimate.rows, 0)])
+            one_by_one += [("R²", errors.r2, 3), ("RMSE", errors.rmse, None)]
+            one_by_one += [("mean absolute error", errors.mae, None), ("share of rows clipped", errors.clipped, 3)]
+        one_by_one += [("AUROC", estimate.auroc, 3), ("calibration error", estimate.calibration_error, 3)]
+        one_by_one.append(("rows", estimate.rows, 0))
+        measures = [[name, *_cells(one, digits)] for name, one, digits in one_by_one if one is not None]
         tables = [Table("", ["measure", "estimate", "±"], measures)]
         if estimate.confusion:
             error = max(one.error or 0.0 for line in estimate.confusion for one in line)
@@ -185,18 +157,13 @@ class EvaluationResult(OptionsResult):
         return tables
 
 
-def _cells(one: Estimate, digits: int) -> list[str]:
-    """Return the value and error of an estimate as text."""
+def _cells(one: Estimate, digits: int | None) -> list[str]:
+    """Return the value and error of an estimate as text; with None digits in the label's unit."""
     if one.value is None or one.error is None:
         return ["unknown", ""]
+    if digits is None:
+        return [f"{one.value:.4g}", f"{one.error:.2g}"]
     return [f"{one.value:,.{digits}f}", f"{one.error:,.{digits}f}"]
-
-
-def _figures(one: Estimate) -> list[str]:
-    """Return the value and error of an estimate in the label's unit as text."""
-    if one.value is None or one.error is None:
-        return ["unknown", ""]
-    return [f"{one.value:.4g}", f"{one.error:.2g}"]
 
 
 def _rounded(one: Estimate) -> str:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from psephos.results.base import Count, Fact, Matrix, Page, Positive, Result, Share, Table, VerdictCell, sentences
-
-
-@dataclass(frozen=True)
-class AuditedCell:
-    """A verdict, the expected verdict, and the tests that it is based on, joined by semicolons."""
-
-    verdict: str
-    expected: str
-    evidence: str
+from psephos.results.base import AuditedCell, Count, Fact, Matrix, Page, Positive, Result, Share, Table, sentences
 
 
 @dataclass(frozen=True)
@@ -36,24 +27,24 @@ class AuditedProtocol:
     name: str
     coalitions: list[AuditedCoalition]
 
-    def matrix(self) -> Matrix:
-        """Return the matrix for a page. Tests are numbered, since one test is evidence about several secrets."""
+    def matrix(self, *, tested: bool = True) -> Matrix:
+        """Return the matrix for a page, with numbers for texts of evidence, which may stand behind several cells."""
         secrets = list(dict.fromkeys(secret for coalition in self.coalitions for secret in coalition.cells))
         notes: dict[str, int] = {}
 
-        def cell(audited: AuditedCell | None) -> VerdictCell:
-            if audited is None:
-                return VerdictCell("not examined")
+        def cell(audited: AuditedCell) -> AuditedCell:
             # A semicolon in brackets belongs to one test.
-            tests = [test for test in re.split(r"; (?![^(]*\))", audited.evidence) if test]
-            numbers = [str(notes.setdefault(test, len(notes) + 1)) for test in tests]
-            words = f"test{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}" if numbers else ""
-            return VerdictCell(audited.verdict, audited.expected, words)
+            texts = re.split(r"; (?![^(]*\))", audited.evidence) if tested else [audited.evidence]
+            numbers = [str(notes.setdefault(text, len(notes) + 1)) for text in texts if text]
+            word = f"test{'s' * (len(numbers) > 1)}" if tested else "note"
+            return replace(audited, evidence=f"{word} {', '.join(numbers)}" if numbers else "")
 
+        missing = AuditedCell("not examined")
         rows = [
-            (c.name, ", ".join(c.members), [cell(c.cells.get(secret)) for secret in secrets]) for c in self.coalitions
+            (c.name, ", ".join(c.members), [cell(c.cells.get(secret, missing)) for secret in secrets])
+            for c in self.coalitions
         ]
-        return Matrix(self.name, secrets, rows, tested=True, notes=list(notes))
+        return Matrix(self.name, secrets, rows, tested, list(notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +52,6 @@ class AuditResult(Result):
     """Secrets that coalitions of roles learned in each protocol.
 
     Attributes:
-        protocols: protocols, each with its matrix.
         as_expected: whether every verdict is the expected one.
         false_alarm_rate: bound of the probability that a sound protocol fails any check of this run.
         power: the classifier accuracy that the two-sample tests notice with probability 0.99 (0.5 is guessing).
@@ -146,8 +136,7 @@ class ComparedRun:
         pipeline: the command.
         neighbour: how the two tables differ.
         findings: differences of the two runs that must not occur.
-        ratio: largest ratio of the measured to the claimed change, among values that may differ; None if no such value
-            was compared.
+        ratio: largest ratio of the measured to the claimed change; None if no value that may differ was compared.
     """
 
     pipeline: str
@@ -158,12 +147,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyAuditResult(Result):
-    """Audit of every noise mechanism on two neighbouring inputs, and of every command on neighbouring tables.
-
-    Attributes:
-        mechanisms: claimed epsilon and lower bound of each mechanism.
-        runs: runs of commands on neighbouring tables.
-    """
+    """Audit of every noise mechanism on two neighbouring inputs, and of every command on neighbouring tables."""
 
     kind: ClassVar[str] = "privacy-audit"
     derived: ClassVar[tuple[str, ...]] = ("as_expected",)

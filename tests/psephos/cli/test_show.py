@@ -13,7 +13,7 @@ from rich.console import Console
 
 from psephos.cli.show import _show_matrix, alpha_lines, show, show_table
 from psephos.results import Result
-from psephos.results.base import Matrix, VerdictCell
+from psephos.results.base import AuditedCell, Matrix
 from psephos.results.runs import ComposedCost
 from tests.psephos.results.test_report import audits, experiments
 from tests.psephos.results.test_results import OPTIONS, TALLY
@@ -106,9 +106,9 @@ def test_alpha_is_shown_for_three_samples(counts: Any) -> None:
 
 def test_an_audit_says_what_each_coalition_learns_and_marks_the_unexpected() -> None:
     cells = (
-        VerdictCell("hidden", "hidden"),
-        VerdictCell("revealed by design", "revealed by design"),
-        VerdictCell("LEAK", "hidden"),
+        AuditedCell("hidden", "hidden"),
+        AuditedCell("revealed by design", "revealed by design"),
+        AuditedCell("LEAK", "hidden"),
     )
     matrix = Matrix(
         "tally", ("data", "alpha", "votes"), [("curator", "", cells), ("party", "", cells[:1] * 3)], tested=True

@@ -14,49 +14,61 @@ from psephos.cli.show import show
 from psephos.experiments import hamm as module
 from psephos.experiments.hamm import EXPERIMENTS, HammOptions, reproduce_hamm
 from psephos.protocol.errors import InvalidParameter, JournalError
-from psephos.results import HammResult, Mean, Result
-from psephos.results.papers import PaperStatement
+from psephos.results import Mean, PaperResult, Result
 
 SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
 
 DIGITS = replace(EXPERIMENTS["hamm-har"], dataset="digits", parties=(40,), samples=12, auxiliary=300)
 
 
-def run_small(options: HammOptions, **more: Any) -> HammResult:
+def run_small(options: HammOptions, **more: Any) -> PaperResult:
     return reproduce_hamm(options, experiment=DIGITS, **more)
 
 
+def rows_of(result: PaperResult, title: str) -> list[dict[str, Any]]:
+    """Return the rows of a table, each as a dictionary."""
+    (table,) = (table for table in result.tables if table.title == title)
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def scores(clear: dict[str, Mean], curves: dict[str, list[Mean]], parties: int) -> Any:
+    return module._Scores(parties, clear, dict.fromkeys(("stated", "exponential", "ours"), curves))
+
+
 @pytest.fixture(scope="module")
-def document() -> HammResult:
+def document() -> PaperResult:
     return run_small(SMALL)
 
 
-def test_outcome_has_every_curve_and_round_trips_through_json(document: HammResult) -> None:
+def test_outcome_has_every_curve_and_round_trips_through_json(document: PaperResult) -> None:
     written = json.loads(json.dumps(document.as_json()))
     assert Result.from_json(written).as_json() == written
-    assert document.counts == "taken in the clear, for speed"
+    facts = {label: (value, note) for label, value, note in document.facts}
+    assert facts["Counts"] == ("taken in the clear, for speed", "")
     assert document.noise_source == "simulation"
-    assert "NOT epsilon-private" in document.families["exponential"]
-    assert document.inverse_epsilons == [0.0, 0.1, 10.0]
-    (panel,) = document.sizes
-    assert panel.parties == 40
-    assert panel.auxiliary == 300
-    assert panel.curves.keys() == {"stated", "exponential", "ours"}
-    for family, names in (("stated", module.PRINTED), ("exponential", module.PRINTED), ("ours", module.OURS)):
-        assert set(panel.curves[family]) == set(names)
-        assert all(len(points) == 2 for points in panel.curves[family].values())
-    assert panel.batch.mean > panel.indiv.mean > 0.2
-    assert panel.nonprivate["soft"].mean > 0.5
-    assert {row.family for row in document.published} == {"none", "stated", "exponential", "ours"}
-    assert all(row.reproduces or row.why for row in document.published)
+    assert document.privacy["exponential"].said == "NONE: not private"
+    assert (
+        rows_of(document, "What was measured")[0] | {"parties": 40, "auxiliary": 300}
+        == rows_of(document, "What was measured")[0]
+    )
+    families = (("stated", module.PRINTED), ("exponential", module.PRINTED), ("ours", module.OURS))
+    for (family, names), panel in zip(families, document.panels, strict=True):
+        assert family in panel.title
+        assert [curve.algorithm for curve in panel.curves] == [*names, "batch", "indiv"]
+        assert all(curve.x == [0.1, 10.0] for curve in panel.curves)
+        batch, indiv = (curve.mean[0] for curve in panel.curves[-2:])
+        assert batch > indiv > 0.2
+    statements = rows_of(document, "Beside the paper")
+    assert {row["what"].rpartition(" (")[2] for row in statements} >= {"stated)", "exponential)", "ours)"}
+    assert all(row["verdict"] == "reproduces" or row["why"] for row in statements)
 
 
 @pytest.mark.slow
-def test_results_depend_on_the_seed_and_not_on_the_workers(document: HammResult) -> None:
+def test_results_depend_on_the_seed_and_not_on_the_workers(document: PaperResult) -> None:
     again = run_small(replace(SMALL, workers=2))
-    assert [p.curves for p in again.sizes] == [p.curves for p in document.sizes]
+    assert again.panels == document.panels
     other = run_small(replace(SMALL, seed=50, trials=1))
-    assert other.sizes[0].batch != document.sizes[0].batch
+    assert other.panels[0].curves[-2] != document.panels[0].curves[-2]
 
 
 def test_noise_norms_have_the_moments_of_their_distribution() -> None:
@@ -71,57 +83,57 @@ def test_noise_norms_have_the_moments_of_their_distribution() -> None:
 
 @pytest.mark.slow
 def test_encrypted_counts_equal_the_clear_ones_and_are_stored_in_the_journal(
-    document: HammResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: PaperResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = replace(SMALL, encrypted=True, key_bits=256, test_key=True, journal=str(tmp_path / "journal"), trials=1)
     steps: list[tuple[str, int, int]] = []
     first = run_small(options, progress=lambda *step: steps.append(step))
     assert ("encrypted ballots, M = 40, trial 0", 40, 40) in steps
-    (encrypted,) = first.sizes[0].encrypted
-    assert encrypted.equals_plaintext is True
-    assert first.counts == "opened from encrypted ballots"
+    (encrypted,) = rows_of(first, "Encrypted counts")
+    assert encrypted["equal"] is True
+    assert first.exact is True
     show(first)
     text = " ".join(capsys.readouterr().out.split())
     assert "Counts: opened from encrypted ballots, equal to the clear ones" in text
     # The same split with clear counts gives the same classifiers.
     clear = run_small(replace(SMALL, trials=1))
-    assert first.sizes[0].curves == clear.sizes[0].curves
+    assert first.panels == clear.panels
     again = run_small(options)
-    assert again.sizes[0].encrypted[0].continued_from == 40
+    assert rows_of(again, "Encrypted counts")[0]["resumed"] == 40  # ballots
     with pytest.raises(JournalError, match="another run"):
         run_small(replace(options, threshold=1))
 
 
-def test_statements_are_tested_only_at_the_papers_number_of_parties(document: HammResult) -> None:
-    claims = [row for row in document.published if row.family == "exponential"]
-    assert not any("not tested" in row.why for row in claims)
-    elsewhere = module._published(SMALL, DIGITS, [replace(document.sizes[0], parties=41)])
-    assert len(elsewhere) == len(document.published)
-    assert all(row.why.startswith("not tested") and not row.reproduces for row in elsewhere)
+def test_statements_are_tested_only_at_the_papers_number_of_parties(document: PaperResult) -> None:
+    statements = rows_of(document, "Beside the paper")
+    assert not any(row["verdict"] == "not tested" for row in statements)
+    clear = dict.fromkeys(("batch", "indiv", *module.PRINTED), Mean(0.5, 0.1))
+    curves = {name: [Mean(0.5, 0.1)] * 2 for name in module.OURS}
+    elsewhere = module._published(SMALL, DIGITS, [scores(clear, curves, 41)])
+    assert [row[3] for row in elsewhere] == ["not tested"] * len(statements)
+    assert all(row[4] for row in elsewhere)
 
 
-def test_a_difference_within_two_standard_errors_is_undecided(document: HammResult) -> None:
+def test_a_difference_within_two_standard_errors_is_undecided() -> None:
     """Where soft and avg have the same distribution, "soft holds better than avg" would be decided by chance."""
 
-    def row(soft: float, avg: float, spread: float) -> PaperStatement:
-        curves = {
-            name: [Mean(mean, spread)] * len(SMALL.inverse_epsilons)
-            for name, mean in (("soft", soft), ("avg", avg), ("vote", 0.5))
-        }
-        panel = replace(document.sizes[0], parties=20_000, curves=dict.fromkeys(document.sizes[0].curves, curves))
+    def row(soft: float, avg: float, spread: float) -> tuple[str, str]:
+        curves = {name: [Mean(mean, spread)] * 2 for name, mean in (("soft", soft), ("avg", avg), ("vote", 0.5))}
         (statement,) = (claim for claim in EXPERIMENTS["hamm-kdd99"].claims if "better than avg" in claim.what)
         kdd = replace(EXPERIMENTS["hamm-kdd99"], claims=(statement,))
-        return next(row for row in module._published(SMALL, kdd, [panel]) if row.family == "stated")
+        clear = dict.fromkeys(("batch", "indiv"), Mean(0.5, 0.1))
+        stated, *_ = module._published(SMALL, kdd, [scores(clear, curves, 20_000)])
+        return stated[3], stated[4]
 
     # With 2 trials of 2 draws the standard error is half the standard deviation.
-    assert (row(0.60, 0.50, 0.05).reproduces, row(0.60, 0.50, 0.05).why) == (True, "")
-    assert (row(0.60, 0.50, 0.20).reproduces, row(0.60, 0.50, 0.20).why[:9]) == (False, "undecided")
-    assert (row(0.50, 0.60, 0.20).reproduces, row(0.50, 0.60, 0.20).why[:9]) == (False, "undecided")
-    assert (row(0.50, 0.60, 0.05).reproduces, "same noise" in row(0.50, 0.60, 0.05).why) == (False, True)
+    assert row(0.60, 0.50, 0.05) == ("reproduces", "")
+    for soft, avg in ((0.60, 0.50), (0.50, 0.60)):
+        assert row(soft, avg, 0.20) == ("does not reproduce", "undecided: within two standard errors")
+    assert row(0.50, 0.60, 0.05) == ("does not reproduce", EXPERIMENTS["hamm-kdd99"].claims[1].why_not)
 
 
 @pytest.mark.slow
-def test_an_interrupted_sweep_resumes_after_its_last_trial(document: HammResult, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_resumes_after_its_last_trial(document: PaperResult, tmp_path: Path) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     steps: list[tuple[str, int, int]] = []
 
@@ -136,8 +148,8 @@ def test_an_interrupted_sweep_resumes_after_its_last_trial(document: HammResult,
     steps.clear()
     resumed = run_small(options, progress=lambda *step: steps.append(step))
     assert steps == [("trials, M = 40", 1, 2), ("trials, M = 40", 2, 2)]
-    assert resumed.sizes[0].curves == document.sizes[0].curves
-    assert resumed.published == document.published
+    assert resumed.panels == document.panels
+    assert rows_of(resumed, "Beside the paper") == rows_of(document, "Beside the paper")
     for change in ({"draws": 3}, {"seed": 1}, {"inverse_epsilons": (1.0,)}, {"quick": True}):
         with pytest.raises(JournalError, match="another run"):
             run_small(replace(options, **change))

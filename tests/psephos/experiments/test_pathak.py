@@ -40,18 +40,21 @@ def test_outcome_has_every_series_and_is_repeatable(small: dict[str, Any]) -> No
     result = reproduce_pathak_adult(OPTIONS, **small, progress=lambda *step: steps.append(step))
     written = json.loads(json.dumps(result.as_json()))
     assert Result.from_json(written).as_json() == written
-    assert len(result.settings) == 3
     assert len(steps) == 12
-    assert result.ones_per_row == [11, 14]
-    assert result.epsilon_real_per_epsilon == pytest.approx(20**0.5 / 10)
-    for setting in result.settings:
-        assert {(p.series, p.epsilon) for p in setting.points} == {
-            (s, e) for s in ("pooled + noise", "even (20 %)", "15 %", "10 %") for e in (0.1, 1.0, 1e6)
-        }
-        pooled = next(p for p in setting.points if p.series == "pooled + noise" and p.epsilon == 1e6)
-        assert pooled.error == pytest.approx(setting.pooled_error, abs=0.01)
-        assert pooled.std < 0.01
-        assert len(setting.theorems) == 4
+    facts = {label: value for label, value, _ in result.facts}
+    assert facts["Ones in a row"] == "11 to 14"
+    assert facts["Real epsilon of the printed noise at epsilon = 1"] == pytest.approx(20**0.5 / 10)
+    assert len(result.panels) == 3
+    for panel in result.panels:
+        assert [curve.algorithm for curve in panel.curves] == ["pooled + noise", "even (20 %)", "15 %", "10 %"]
+        assert all(curve.x == [0.1, 1.0, 1e6] for curve in panel.curves)
+        pooled = panel.curves[0]
+        assert pooled.mean[-1] == pytest.approx(float(panel.note.split()[-1]), abs=0.01)  # as without noise
+        assert pooled.std is not None
+        assert pooled.std[-1] < 0.01
+    distances, excess = (table.rows for table in result.tables[1:])
+    assert (len(distances), len(excess)) == (3 * 4, 3 * 4 * 3)  # settings, splits, statements
+    assert all(verdict == ("holds" if largest <= bound else "FAILS") for *_, bound, largest, verdict in distances)
     assert replace(reproduce_pathak_adult(OPTIONS, **small), phases={}) == replace(result, phases={})
 
 

@@ -37,31 +37,30 @@ def test_simulated_sweep() -> None:
     document = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert Result.from_json(document).as_json() == document
     assert steps == [("rajkumar-simulated", run, 12) for run in range(1, 13)]
-    assert [(row.panel, row.place) for row in result.rows] == [
-        *(("parties", k) for k in (5, 10, 15)),
-        *(("skew", k) for k in (1, 2, 3)),
-    ]
+    parties, skew = result.panels
+    assert (list(parties.curves[0].x), list(skew.curves[0].x)) == ([5, 10, 15], [1, 2, 3])
     assert result.sums_equal_reference is True
-    assert result.encrypted_steps_checked == 12
+    assert ("Steps repeated under encryption", 12, ", sums equal to the clear ones") in result.facts
     assert sum(m.kind == "ballot" for m in transcript.messages) == 2 * (5 + 10 + 15 + 5 + 5 + 5)
-    for row in result.rows:
-        assert row.errors.keys() == set(METHODS)
-        assert row.errors["nonprivate"].mean < 0.1
+    errors = {
+        curve.algorithm: [*curve.mean, *other.mean] for curve, other in zip(parties.curves, skew.curves, strict=True)
+    }
+    assert errors.keys() == set(METHODS)
+    assert max(errors["nonprivate"]) < 0.1
     # eta is common to all rows, so the error of GOP depends neither on the parties nor on the skew.
-    assert len({row.errors["gop"].mean for row in result.rows}) == 1
+    assert len(set(errors["gop"])) == 1
     # The noise of local aggregation grows as the smallest party shrinks.
-    skews = {row.place: row.errors["la_printed"].mean for row in result.rows if row.panel == "skew"}
-    assert skews[1] < skews[3]
-    psgd = result.epsilon_transcript["0.2"]["psgd"]
+    assert errors["la_printed"][3] < errors["la_printed"][5]
+    psgd = result.privacy["psgd at 0.2: every noisy sum"].epsilon
     assert psgd is not None
     assert psgd > 10
-    assert result.claims.rows == 6
+    assert "of 6 rows" in result.tables[0].rows[0][2]
 
 
 def test_the_same_seed_gives_the_same_table() -> None:
     options = replace(SMALL, check_steps=0, steps=50, datasets=1)
-    assert reproduce_rajkumar(options).rows == reproduce_rajkumar(options).rows
-    assert reproduce_rajkumar(options).rows != reproduce_rajkumar(replace(options, seed=1)).rows
+    assert reproduce_rajkumar(options).panels == reproduce_rajkumar(options).panels
+    assert reproduce_rajkumar(options).panels != reproduce_rajkumar(replace(options, seed=1)).panels
 
 
 @pytest.mark.parametrize(
