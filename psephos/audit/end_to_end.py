@@ -37,7 +37,7 @@ from psephos.audit.study_pipelines import run_study
 from psephos.progress import Progress, counted, silent
 from psephos.results.security import ComparedRun, Finding
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.sums import METHODS
+from psephos.simulation.sum_options import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 STUDIES = (

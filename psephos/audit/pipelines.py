@@ -32,7 +32,8 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.transcript import Transcript
 from psephos.results.runs import SumResult
 from psephos.simulation.job import Job, JobOptions
-from psephos.simulation.sums import SumOptions, populate
+from psephos.simulation.sum_options import SumOptions
+from psephos.simulation.sums import populate
 from psephos.specs.average import OwnDataSpec
 from psephos.specs.base import SumSpec
 from psephos.specs.evaluation import EvaluationSpec

@@ -18,7 +18,8 @@ from psephos.curator.statistic import SOURCE_OF
 from psephos.protocol.grids.own_data import OWN
 from psephos.results import AverageResult
 from psephos.simulation.references import own_data_nonprivate
-from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment
+from psephos.simulation.sum_options import SumOptions
+from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, run_experiment
 from psephos.specs.average import AverageSpec, OwnDataSpec
 
 __all__ = ["AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from psephos.budget import RunBudget, budget_of
 from psephos.curator.methods import Method
@@ -18,9 +17,7 @@ from psephos.protocol.storage.budget import Charge
 from psephos.protocol.storage.values import encode
 from psephos.results.budget import BudgetSummary
 from psephos.simulation.journal import Journal
-
-if TYPE_CHECKING:
-    from psephos.simulation.sums import SumOptions
+from psephos.simulation.sum_options import SumOptions
 
 __all__ = ["SumCharges", "charges_of"]
 

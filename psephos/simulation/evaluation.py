@@ -4,14 +4,13 @@ with their noise says how good it is (docs/protocols/evaluation.md)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.budget import budget_of, unit_of_run
 from psephos.curator.evaluation import (
     BINS,
     calibrated,
@@ -24,22 +23,15 @@ from psephos.data.splits import Split
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
 from psephos.options import option
 from psephos.parties.noise import contributors
-from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.record import NumericLabel
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
-from psephos.protocol.privacy.accounting import stated
 from psephos.protocol.privacy.mechanisms import check_epsilon
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results import Release
-from psephos.results.base import timed
 from psephos.results.runs import ComposedCost
 from psephos.results.scores import EvaluationResult
-from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.holder_options import HolderOptions
-from psephos.simulation.one_sum import take_sum
+from psephos.simulation.rows import RowSum
 from psephos.specs.evaluation import BOUNDS, EvaluationSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
@@ -91,8 +83,6 @@ class EvaluationOptions(HolderOptions):
         shown="threshold - 1",
     )
     dropouts: int = option(0, "Parties that may stay away.", group="Privacy")
-    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
-    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     workers: int = option(
         None,
         "The most processes; up to 96 parties take one.",
@@ -100,13 +90,11 @@ class EvaluationOptions(HolderOptions):
         shown="up to 2",
         factory=lambda: min(2, os.cpu_count() or 1),
     )
-    simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         check_epsilon(self.epsilon)
-        check_key_bits(self.key_bits, test_key=self.test_key)
         if self.workers < 1:
             raise InvalidParameter(f"--workers must be at least 1, not {self.workers}")
         if self.rows == "all" and self.data is None:
@@ -170,15 +158,16 @@ class EvaluationOptions(HolderOptions):
         return False
 
 
-class EvaluationRun:
-    """One evaluation: the model, and which party holds which rows.
+class EvaluationRun(RowSum):
+    """One evaluation, of rows that are encoded as the model encodes them.
 
     Attributes:
         model: the classifier, or the prediction of a number.
-        options: the options, whose number of parties is that of the table, and whose task is the model's.
-        split: the rows, encoded as the model encodes them.
-        spec: the protocol, from public values.
     """
+
+    released, phase = "evaluation", "score and encrypt"
+    options: EvaluationOptions
+    spec: EvaluationSpec
 
     def __init__(self, options: EvaluationOptions, evaluated: ReleasedClassifier | ReleasedRegressor) -> None:
         """Read the data, assign rows to parties, and plan from public values.
@@ -187,42 +176,36 @@ class EvaluationRun:
             InvalidParameter: the options cannot be used.
             DataError: the data cannot be used, or do not fit the model.
         """
-        model = evaluated.model
-        self.model = model
-        self.options, self.split = _assign_rows(options, model)
+        self.model = model = evaluated.model
+        options, split = _assign_rows(options, model)
         agreed: dict[str, Any]
         if isinstance(model, RegressionModel):
-            largest = self.options.largest_error
+            largest = options.largest_error
             label = NumericLabel(*model.bounds, largest_error(*model.bounds) if largest is None else largest)
             weights = np.append(model.coefficients, model.intercept - label.middle)[:, None]
             agreed = dict(zip(BOUNDS, (label.low, label.high, label.threshold), strict=True))
         else:
             weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
-            agreed = {"bins": self.options.bins}
-        self.spec = EvaluationSpec.plan(
+            agreed = {"bins": options.bins}
+        spec = EvaluationSpec.plan(
             PublicTerms(
-                auxiliary=AuxiliarySet(self._prepared(self.split.X_auxiliary)),
+                auxiliary=AuxiliarySet(self._prepared(split.X_auxiliary)),
                 classes=1 if isinstance(model, RegressionModel) else len(model.classes),
-                parties=self.options.parties,
+                parties=options.parties,
                 agreed={"classifier": weights, **agreed},
             ),
             PrivacyTerms(
-                epsilon=self.options.epsilon,
-                unit=self.options.unit,
-                persons=self.options.record or "",
-                colluders=self.options.coalition,
-                dropouts=self.options.dropouts,
-                simulation_seed=self.options.seed if self.options.simulate_noise else None,
+                epsilon=options.epsilon,
+                unit=options.unit,
+                persons=options.record or "",
+                colluders=options.coalition,
+                dropouts=options.dropouts,
+                simulation_seed=options.seed if options.simulate_noise else None,
             ),
         )
-        self._protects = unit_of_run(self.options, self.options.unit)
-        self._budget = budget_of(self.options, self.split, self.options.unit)
+        super().__init__(options, split, spec)
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
-        """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, (n,).
-
-        Where persons are protected, also whose each row is, int64 (n,). Secrets.
-        """
         split, data = self.split, self.split.dataset
         if split.encoding is None:
             order = np.random.default_rng([self.options.seed, 3]).permutation(len(split.y_test))
@@ -253,43 +236,17 @@ class EvaluationRun:
             )
         return cautions
 
-    def sum(
-        self,
-        *,
-        transcript: Transcript | None = None,
-        progress: Progress = silent,
-        roles: Mapping[str, Callable[[Role], Role]] | None = None,
-    ) -> EncryptedSum:
-        """Make the keys, and take the encrypted sum."""
-        rows = [self.rows_of(number) for number in range(self.options.parties)]
-        context: Any = {"transcript": transcript, "progress": progress, "roles": roles}
-        if self._budget is not None:
-            context["charge"] = self._budget, replace(stated(self.spec.release_plan.event, 0.0), name="evaluation")
-        return take_sum(self.options, self.spec, rows, "score and encrypt", **context)
-
     def run(self, **context: Any) -> EvaluationResult:
         """Take the encrypted sum, and estimate."""
-        spec, done = self.spec, self.sum(**context)
-        released = self.model.release
-        delta = stated(spec.release_plan.event, 0.0).delta
-        entry = replace(spec.cost(done.opened.ballots), delta=delta, protects=self._protects)
-        settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
+        done, released = self.sum(**context), self.model.release
+        fields = self.fields(done)
         return EvaluationResult(
-            options=self.options.plain(),
-            dataset=self.split.dataset.name,
+            **fields,
             class_names=[] if isinstance(self.model, RegressionModel) else list(self.model.classes),
             method=self.model.method,
-            phases=timed(settled),  # the time of other phases depends on private rows
-            estimate=spec.estimate(done.opened),
-            privacy=entry,
-            together=_total(entry, (released, *self.model.earlier)),
+            estimate=self.spec.estimate(done.opened),
+            together=_total(fields["privacy"], (released, *self.model.earlier)),
             released=released,
-            ballots=done.opened.ballots,
-            ciphertexts_per_ballot=done.round.plan.ciphertexts,
-            bytes_per_ballot=done.ballot_bytes,
-            tally_equals_plaintext=done.equals_plaintext,
-            colluders=self.options.coalition,
-            budget=None if self._budget is None else self._budget.summary(),
             cautions=self.cautions,
         )
 

@@ -1,4 +1,4 @@
-"""The options of a run with key holders.
+"""The options of every simulated run, and of one with key holders.
 
 They stand apart from `psephos.simulation.key_setup`, which worker processes import: options of data load scikit-learn,
 which takes a second.
@@ -12,13 +12,28 @@ from typing import Any, ClassVar
 from psephos.data.partition import DataOptions
 from psephos.options import option
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.simulation.key_setup import Keys
 
-__all__ = ["HolderOptions"]
+__all__ = ["HolderOptions", "RunOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HolderOptions(DataOptions):
+class RunOptions(DataOptions):
+    """Options of every simulated run: its data, the length of its keys, and where its noise comes from."""
+
+    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
+    simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
+
+    def check(self) -> None:
+        """Raise InvalidParameter for invalid options, before anything is computed."""
+        super().check()
+        check_key_bits(self.key_bits, test_key=self.test_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolderOptions(RunOptions):
     """Options of a run with key holders, which are some of the parties.
 
     Attributes:

@@ -40,7 +40,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import TallyResult
 from psephos.results.card import model_card
-from psephos.simulation.sums import LABELLED_METHODS, RECORD_METHODS
+from psephos.simulation.sum_options import LABELLED_METHODS, RECORD_METHODS
 from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
 from psephos.specs.tally import LABELS
 

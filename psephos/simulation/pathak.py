@@ -20,7 +20,7 @@ from psephos.budget import budget_of
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
 from psephos.data.datasets import Dataset
-from psephos.data.partition import DataOptions, load_split, scaler_for
+from psephos.data.partition import load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.pathak import Contribution
@@ -28,7 +28,7 @@ from psephos.parties.training import train_parties, votes
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, PhaseCosts, replace_roles
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, STAGES
@@ -47,6 +47,7 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import PathakResult, Phase
 from psephos.results.evaluation import Evaluation
+from psephos.simulation.holder_options import RunOptions
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "run_protocol", "simulate_pathak"]
@@ -209,7 +210,7 @@ class _MessageCounter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathakOptions(DataOptions):
+class PathakOptions(RunOptions):
     """Options of `psephos simulate pathak`.
 
     There are no key holders, so the size of the coalition does not follow from a threshold. The noise is sufficient
@@ -239,18 +240,12 @@ class PathakOptions(DataOptions):
         shown=f"what the split deals to each party; {SMALLEST_SIZE}, the first rung, for the paper's variants",
     )
     largest_size: int = option(1 << 20, "Public: larger data sets count as if they had as many.", group="Privacy")
-    simulate_noise: bool = option(False, "Draw the noise from the seed. It protects nobody.", group="Privacy")
-    key_bits: int = option(
-        DEFAULT_KEY_BITS, "The length of the keys in bits, where stages 1 and 2 run.", group="Encryption"
-    )
-    test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         if self.away:
             raise InvalidParameter("Pathak's protocol needs every party until its end: leave --absent out")
-        check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
     def terms(self, features: int, classes: tuple[str, str], smallest: int) -> PathakTerms:

@@ -36,7 +36,6 @@ from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Entry, Role
@@ -66,8 +65,6 @@ class PsgdOptions(HolderOptions, DescentOptions):
     """Options of `psephos simulate psgd`."""
 
     parties: int = option(15, "Data owners, K.")
-    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
-    test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
     usual_holders: ClassVar[int] = 3
     randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
     proofs: Proofs = option(
@@ -76,7 +73,6 @@ class PsgdOptions(HolderOptions, DescentOptions):
         "that a gradient with its noise is within bounds.",
         group="Encryption",
     )
-    simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
         None, "Directory that stores every step, to continue an interrupted run. Contains secrets.", group="Machine"
     )

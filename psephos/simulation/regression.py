@@ -15,7 +15,6 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from psephos.budget import budget_of
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.splits import Split
@@ -23,30 +22,29 @@ from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, RegressionModel, write_onnx, written_model
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, ModelError
-from psephos.protocol.privacy.accounting import stated
-from psephos.results.base import timed
 from psephos.results.card import model_card
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.job import JobOptions
-from psephos.simulation.one_sum import take_sum
+from psephos.simulation.rows import RowSum
 from psephos.specs.record import RegressionSpec
-from psephos.specs.terms import PrivacyTerms, PublicTerms
+from psephos.specs.terms import PublicTerms
 
 __all__ = ["RegressionRun"]
 
 Array = NDArray[np.float64]
 
 
-class RegressionRun:
-    """One regression: which party holds which rows, and the plan, from public values.
+class RegressionRun(RowSum):
+    """One regression.
 
     Attributes:
-        options: the options, whose number of parties is that of the table.
-        split: the rows.
         scaler: clips encoded rows to the ranges of the public ones, and scales them, as in a study. Public.
-        spec: the protocol.
     """
+
+    released, phase = "newton", "sum and encrypt"
+    options: JobOptions
+    spec: RegressionSpec
 
     def __init__(self, options: JobOptions, split: Split | None = None) -> None:
         """Read the data, assign rows to parties, and plan from public values.
@@ -61,30 +59,22 @@ class RegressionRun:
         """
         if options.task != "regression":
             raise InvalidParameter("a numeric label is predicted with --task regression")
-        self.options, self.split = load_split(options, split)
-        options = self.options
-        public = self.split.X_auxiliary
-        self.scaler: PublicScaler = own_scaler(numeric_label=True).fit(public)
-        self.spec = RegressionSpec.plan(
+        options, split = load_split(options, split)
+        self.scaler: PublicScaler = own_scaler(numeric_label=True).fit(split.X_auxiliary)
+        spec = RegressionSpec.plan(
             PublicTerms(
-                auxiliary=AuxiliarySet(self.prepared(public)),
+                auxiliary=AuxiliarySet(self.prepared(split.X_auxiliary)),
                 classes=1,
                 parties=options.parties,
-                labels=self.split.public_labels,
+                labels=split.public_labels,
                 rows=options.announced_rows,
             ),
-            PrivacyTerms(
-                epsilon=options.epsilon[0],
-                delta=options.delta,
-                mechanism=options.noise,
-                unit=options.unit,
-                persons=options.record or "",
-                colluders=options.coalition or 0,
-                dropouts=options.dropouts,
+            replace(
+                options.privacy(options.epsilon[0]),
                 simulation_seed=options.seed if options.simulate_noise else None,
             ),
         )
-        self._budget = budget_of(options, self.split, options.unit)
+        super().__init__(options, split, spec)
 
     def prepared(self, X: Any) -> Array:
         """Return encoded rows (n, d) clipped and scaled, float64 (n, d + 1)."""
@@ -92,23 +82,9 @@ class RegressionRun:
         return rows
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
-        """Return a party's rows, float64 (n, d + 1), and their labels, float64 (n,).
-
-        Where persons are protected, also whose each row is, int64 (n,). Secrets.
-        """
         X, y = self.split.party(number)
         rows = self.prepared(X), np.asarray(y, dtype=np.float64)
         return rows if self.split.persons is None else (*rows, self.split.persons[self.split.parties[number]])
-
-    def sum(self, **context: Any) -> EncryptedSum:
-        """Take the encrypted sum; keywords and errors as `take_sum`."""
-        rows = [self.rows_of(number) for number in range(self.options.parties)]
-        if self._budget is not None:
-            context["charge"] = (
-                self._budget,
-                replace(stated(self.spec.release_plan.event, self.options.delta), name="newton"),
-            )
-        return take_sum(self.options, self.spec, rows, "sum and encrypt", **context)
 
     def run(self, **context: Any) -> tuple[RegressionResult, RegressionModel]:
         """Take the encrypted sum, and release the prediction.
@@ -120,31 +96,19 @@ class RegressionRun:
 
     def release(self, done: EncryptedSum) -> tuple[RegressionResult, RegressionModel]:
         """Return the result, and the contents of the model file, of an opened sum."""
-        options, split, spec = self.options, self.split, self.spec
+        split, spec, fields = self.split, self.spec, self.fields(done)
         weights = spec.fitted(done.opened)
-        entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.release_plan.event, options.delta).delta)
-        entry = replace(
-            entry, chosen={**entry.chosen, "labelled": spec.release_plan.labelled}, protects=options.protects
-        )
-        settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
+        chosen = fields["privacy"].chosen | {"labelled": spec.release_plan.labelled}
+        fields["privacy"] = replace(fields["privacy"], chosen=chosen)
         result = RegressionResult(
-            options=options.plain(),
-            dataset=split.dataset.name,
-            label=options.label or "label",
+            **fields,
+            label=self.options.label or "label",
             bounds=(spec.label.low, spec.label.high),
             threshold_of_residuals=spec.label.threshold,
             features=split.dataset.features,
             auxiliary=len(split.auxiliary),
             test=len(split.test),
             errors=self.errors(weights),
-            phases=timed(settled),  # the time of other phases depends on private rows
-            privacy=entry,
-            ballots=done.opened.ballots,
-            ciphertexts_per_ballot=done.round.plan.ciphertexts,
-            bytes_per_ballot=done.ballot_bytes,
-            tally_equals_plaintext=done.equals_plaintext,
-            colluders=options.coalition or 0,
-            budget=None if self._budget is None else self._budget.summary(),
             cautions=[*split.cautions, *split.private_remarks],
         )
         return result, self._model(result, weights)

@@ -36,7 +36,6 @@ from psephos.curator.rehearsed import REHEARSED_ROWS, fit_rehearsed, model_class
 from psephos.curator.statistic import (
     SOURCE_OF,
     MechanismName,
-    mechanism_with_less_noise,
 )
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
@@ -50,20 +49,13 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, NoGainError
 from psephos.protocol.grids.own_data import OWN, OwnDataGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyResult
 from psephos.simulation.average import sum_own_data, sum_parameters
 from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
-from psephos.simulation.sums import (
-    LABELLED_METHODS,
-    METHODS,
-    RECORD_METHODS,
-    MethodsAt,
-    RunContext,
-    SumExperiment,
-    SumOptions,
-    run_experiment,
-)
+from psephos.simulation.sum_options import LABELLED_METHODS, METHODS, RECORD_METHODS, SumOptions
+from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, run_experiment
 from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
@@ -481,12 +473,7 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     """Return a method for which every release takes an encrypted sum with fresh noise of the parties."""
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
-    terms = population.auxiliary, population.classes, options.parties
-    privacy = options.privacy(epsilon)
-    if options.may_choose_laplace:
-        law = mechanism_with_less_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
-        privacy = replace(privacy, mechanism=law)
-    spec = StatisticSpec.plan(run.public(name), privacy)
+    spec = StatisticSpec.plan(run.public(name), options.privacy(epsilon))
     assert spec.shares is not None
     plan, contributors = spec.counting(len(population.present)), spec.shares.contributors
     laws = spec.inflation(plan.parties)
@@ -507,5 +494,6 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
             return vote_directions_nonprivate(voters, population.auxiliary, population.classes)
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
-    chosen = statistic_choices(plan, privacy.joint_noise) | {"contributors": contributors}
+    law = "gaussian" if isinstance(plan.mechanism, DiscreteGaussian) else "discrete-laplace"
+    chosen = statistic_choices(plan, law) | {"contributors": contributors}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)

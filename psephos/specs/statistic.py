@@ -13,6 +13,7 @@ from psephos.curator.statistic import (
     StatisticRelease,
     fit_statistic,
     for_ballots,
+    mechanism_with_less_noise,
     plan_statistic,
     release_total,
     with_joint_noise,
@@ -48,7 +49,11 @@ class StatisticSpec(NoisySumSpec):
 
     @classmethod
     def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
-        plan = plan_of(public, privacy, privacy.joint_noise, joint=True)
+        law = privacy.joint_noise
+        if privacy.least_noise and privacy.epsilon is not None:
+            terms: dict[str, Any] = {"epsilon": privacy.epsilon, "delta": privacy.delta, "joint": True}
+            law = mechanism_with_less_noise(public.samples, public.classes, public.parties, **terms)
+        plan = plan_of(public, privacy, law, joint=True)
         return cls.private(plan, privacy, public.auxiliary)
 
     def stated(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.job import JobOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
-from psephos.simulation.sums import SumOptions
+from psephos.simulation.sum_options import SumOptions
 from psephos.simulation.tally import TallyOptions
 
 SMALL = DataOptions(parties=4)

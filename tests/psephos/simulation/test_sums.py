@@ -27,7 +27,8 @@ from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions
 from psephos.simulation.charges import charges_of
 from psephos.simulation.encrypted_sum import simulate_sum
-from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
+from psephos.simulation.sum_options import SumOptions
+from psephos.simulation.sums import SumExperiment, journal_of
 from psephos.simulation.tally import TallyOptions
 from psephos.specs.average import AverageSpec
 from tests.security.lab.edits import replaced

@@ -23,7 +23,8 @@ from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.simulation.psgd import PsgdOptions
-from psephos.simulation.sums import SumExperiment, SumOptions
+from psephos.simulation.sum_options import SumOptions
+from psephos.simulation.sums import SumExperiment
 from psephos.specs.tally import TallySpec
 from tests.security.lab import canaries, parameters, published
 from tests.security.lab.edits import SEEDED, Edit
