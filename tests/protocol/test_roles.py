@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from psephos.protocol.driver import Driver
 from psephos.protocol.errors import JournalError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.roles import (
     BOARD,
@@ -26,44 +25,6 @@ from psephos.protocol.roles import (
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 
 SESSION = b"s" * 32
-
-
-class DefaultRole(Role):
-    """Overrides nothing that it need not."""
-
-    name = "default"
-
-    def start(self) -> Step:
-        return Step("started")
-
-    def receive(self, state: str, entries: Sequence[Entry]) -> Step:
-        return Step(state)
-
-
-def test_defaults_of_a_role() -> None:
-    role = DefaultRole()
-    assert [role.on_idle(1), role.awaits(1), role.result(1), role.reads] == [None, None, None, frozenset()]
-    assert [role.is_ready(1), role.done(1), role.listens(1)] == [False, False, True]
-    assert repr(role) == "<DefaultRole default>"
-    assert Driver([role]).run() == Driver([]).run() == {}
-    assert (Post("b", b"").phase, Post("b", b"").secret) == ("", True)
-    assert str(MissingMessages(Kind.SIZE_SHARE, ("a", "b"))) == "the size share of a, b"
-
-
-class EmptyMachine(Machine):
-    """Has no rules."""
-
-    name = "empty"
-
-    def _start(self) -> Step:
-        return Step(1)
-
-
-def test_defaults_of_a_machine() -> None:
-    role, state = EmptyMachine(), EmptyMachine().start().state
-    assert [role.on_idle(state), role.awaits(state), role.result(state), role.due_kind(1)] == [None] * 4
-    assert role.table == ()
-    assert [role.is_ready(state), role.done(state), role.listens(state), role.is_over(1)] == [False, False, True, False]
 
 
 # -- a role that delegates

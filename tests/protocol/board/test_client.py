@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from psephos.audit.studies import trial
-from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.client import (
     BoardClient,
     BoardMembers,
@@ -22,15 +20,8 @@ from psephos.protocol.board.history import Head, leaf_hash
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.errors import (
     BoardError,
-    EquivocationError,
-    ForgedSignatureError,
-    MessageError,
-    UnexpectedMessageError,
-    UnknownPartyError,
-    WrongRoundError,
 )
 from psephos.protocol.roles import BOARD, Entry, Post
-from psephos.protocol.wire import Kind, frame
 
 MADE = trial()
 SESSION, MEMBERS = MADE.study.digest, MADE.study.members
@@ -43,10 +34,6 @@ def client(name: str) -> BoardClient:
 
 def join(name: str) -> bytes:
     return client(name).sign(Post(BOARD, join_message(SESSION, SECRETS[name].public), "join"))
-
-
-def test_a_join_message_contains_the_sealing_key() -> None:
-    assert join_message(SESSION, bytes(range(32))) == frame(Kind.JOINED, SESSION, bytes(range(32)))
 
 
 def test_signing_makes_the_next_entry_of_its_author() -> None:
@@ -97,68 +84,6 @@ def test_records_restore_a_client_completely() -> None:
     assert records[4].author == "", "a second entry in place 0"
     assert records[5:] == [LogRecord(leaves[n], "party 3", n - 4, b"", len(entries[n])) for n in (5, 6)]
     assert LogRecord(b"x") == LogRecord(b"x", "", 0, b"", 0)
-
-
-def rejection(reader: BoardReader, data: bytes) -> tuple[type[BaseException] | None, str]:
-    """Check the next entry; return the type and the text of the error."""
-    before = reader.head.size
-    checked = reader.check(before + 1, data)
-    assert reader.head.size == before + 1, "a rejected entry is part of the log"
-    assert checked.entry is None or checked.error is None
-    return type(checked.error) if checked.error else None, str(checked.error)
-
-
-def test_errors_name_the_entry_and_its_author() -> None:
-    reader, author = BoardReader(MEMBERS), client("party 3")
-    entry = SignedEntry.decode(author.sign(Post(BOARD, b"said")))
-    key = MADE.keys["party 3"]
-    for data, error, message in (
-        (bytes(MOST_BYTES + 1), MessageError, f"entry 1 has {MOST_BYTES + 1} bytes"),
-        (replace(entry, session=b"\xab" * 32).signed(key).encode(), WrongRoundError, "entry 2 .* study, abababababab"),
-        (replace(entry, author="nobody").signed(key).encode(), UnknownPartyError, "entry 3 .*nobody"),
-        (entry.encode()[:-1] + bytes([entry.encode()[-1] ^ 1]), ForgedSignatureError, ""),
-        (entry.encode(), None, "None"),
-        (entry.encode(), None, "None"),
-        (
-            replace(entry, body=b"x").signed(key).encode(),
-            EquivocationError,
-            "entry 7: party 3 .* place 0",
-        ),
-        (
-            replace(entry, place=1, head=Head(1, bytes(32))).signed(key).encode(),
-            EquivocationError,
-            "entry 8: party 3 .* 1 entries, 000000000000",
-        ),
-        (
-            replace(entry, place=2, receiver="curator", body=frame(Kind.BALLOT, SESSION)).signed(key).encode(),
-            UnexpectedMessageError,
-            "entry 9: party 3 sent a ballot",
-        ),
-        (replace(entry, place=3, body=join_message(SESSION, bytes(31))).signed(key).encode(), MessageError, ""),
-        (replace(entry, place=4, body=join_message(bytes(32), bytes(32))).signed(key).encode(), WrongRoundError, ""),
-        (
-            replace(entry, place=5, body=join_message(SESSION, bytes(32))).signed(key).encode(),
-            MessageError,
-            "X25519",
-        ),
-        (
-            replace(entry, place=6, body=join_message(SESSION, SECRETS["curator"].public)).signed(key).encode(),
-            None,
-            "None",
-        ),
-        (
-            replace(entry, place=7, body=join_message(SESSION, SECRETS["party 3"].public)).signed(key).encode(),
-            UnexpectedMessageError,
-            "entry 14: party 3",
-        ),
-    ):
-        actual, text = rejection(reader, data)
-        assert actual is error
-        assert re.search(message, text), text
-
-
-def test_an_entry_of_the_greatest_length_is_decoded() -> None:
-    assert "version" in rejection(BoardReader(MEMBERS), bytes(MOST_BYTES))[1]
 
 
 def test_an_entry_with_another_number_is_an_error() -> None:

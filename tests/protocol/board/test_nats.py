@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import hashlib
 import json
@@ -26,7 +25,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import nats.errors
 import pytest
 from nats.js import errors as js_errors
 from nats.js.api import (
@@ -44,8 +42,7 @@ from nats.js.api import (
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.client import BoardMembers
-from psephos.protocol.board.file import BoardFile
-from psephos.protocol.board.nats import PASSWORD_VARIABLE, NatsBoard, inbox, nkey, stream_of, subject_of
+from psephos.protocol.board.nats import PASSWORD_VARIABLE, NatsBoard
 from psephos.protocol.board.server import start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError, InvalidParameter, MessageError
 from psephos.protocol.signing import SigningKey
@@ -163,16 +160,6 @@ def test_parts_above_the_greatest_length_are_not_joined() -> None:
     listed = listing(entry, *range(1, 66))
     message = RawStreamMsg(subject="psephos.0.party-0.parts", seq=100, data=listed)
     assert asyncio.run(PartsOnly()._join_parts(message)) == listed
-
-
-@pytest.mark.nats
-def test_equal_parts_of_entries_are_parts_of_their_own(server: StudyServer) -> None:
-    one = server.board("party 0")
-    long = bytes(2_000_001)
-    one.post(long)
-    one.post(bytes(3_000_000))
-    one.post(long)
-    assert contents(one) == [b"", b"", b"", long, b"", b"", b"", bytes(3_000_000)]
 
 
 @pytest.mark.nats
@@ -636,15 +623,6 @@ def test_no_challenge_is_signed_without_tls(announced: dict[str, bool]) -> None:
     assert b"CONNECT" not in hostile.heard
 
 
-def test_an_address_without_a_scheme_opens_a_file(tmp_path: Path) -> None:
-    for address in (str(tmp_path / "board"), f"file:{tmp_path / 'board'}"):
-        board = open_board(address, bytes(32))
-        assert isinstance(board, BoardFile)
-        board.post(address.encode())
-        board.close()
-    assert len(list(BoardFile(tmp_path / "board").read(0))) == 2
-
-
 def test_nats_py_is_needed_for_servers_only() -> None:
     program = (
         "import sys; sys.modules['nats'] = None\n"
@@ -740,49 +718,6 @@ def board(stream: Stream) -> Iterator[Offline]:
         opened.close()
         assert opened._loop.is_closed()
         assert not opened._thread.is_alive()
-
-
-def test_names_of_streams_subjects_and_users() -> None:
-    assert stream_of(SESSION) == f"psephos-{STUDY}"
-    assert subject_of(SESSION, "party 3") == f"psephos.{STUDY}.party-3"
-    assert inbox("somebody") == "_INBOX.somebody"
-    raw = KEY.verification_key.raw
-    written = nkey(KEY.verification_key)
-    assert written[0] == "U"
-    assert len(written) == 56
-    decoded = base64.b32decode(written)
-    assert decoded[:-2] == bytes([0xA0]) + raw
-    assert binascii.crc_hqx(decoded[:-2], 0).to_bytes(2, "little") == decoded[-2:]
-
-
-@pytest.mark.parametrize(
-    ("url", "where", "address", "user", "replicas"),
-    [
-        ("nats://host", "host:4222", "nats://host", "anybody", 1),
-        ("nats://host:77?replicas=3", "host:77", "nats://host:77", "anybody", 3),
-        ("nats://host:1", "host:1", "nats://host:1", "anybody", 1),
-        ("tls://host:65535/", "host:65535", "tls://host:65535", "anybody", 1),
-    ],
-)
-def test_parts_of_an_address(stream: Stream, url: str, where: str, address: str, user: str, replicas: int) -> None:
-    opened = Offline(url, stream, "party 3", KEY)
-    parts = (opened._where, opened._address, opened._replicas, opened._secure, opened._timeout)
-    assert parts == (where, address, replicas, url.startswith("tls"), 10.0)
-    assert (opened._stream, opened._subject, opened._session) == (
-        stream_of(SESSION),
-        f"psephos.{STUDY}.party-3",
-        SESSION,
-    )
-    assert opened._user == nkey(KEY.verification_key)
-    assert (opened._tls_context is not None) is url.startswith("tls")
-    assert repr(opened) == f"<NatsBoard psephos-{STUDY} at {where}>"
-    assert opened._thread.name == f"board at {where}"
-    assert stream.added.num_replicas == replicas
-    opened.close()
-    stream.config = stream.added
-    reader = Offline(url, stream)
-    assert reader._user == user
-    reader.close()
 
 
 @pytest.mark.parametrize(
@@ -886,83 +821,6 @@ def test_every_field_of_a_stream_is_compared() -> None:
     compared = {name for name, _ in parameters.args[1]}
     free = {"description", "num_replicas", "placement", "compression", "metadata"}
     assert compared | free == {field.name for field in fields(StreamConfig)}
-
-
-def test_published_messages(stream: Stream, board: Offline) -> None:
-    reader = Offline("nats://host", stream)
-    with pytest.raises(BoardError, match="reading only"):
-        reader.post(b"x")
-    reader.close()
-
-    def name(data: bytes, context: bytes = b"") -> str:
-        return hashlib.sha256(KEY.sign(b"psephos nats\0" + hashlib.sha256(context + data).digest())).hexdigest()
-
-    own, short, long = f"psephos.{STUDY}.party-3", bytes(1_000_000), secrets.token_bytes(1_000_001)
-    for data in (short, long):
-        board.post(data)
-    whole = hashlib.sha256(long).digest() + (2).to_bytes(8, "big") + (3).to_bytes(8, "big")
-    contexts = [whole[:32] + at.to_bytes(8, "big") for at in (0, 1_000_000)]
-    sent = [
-        ("entry", short, b""),
-        ("part", long[:1_000_000], contexts[0]),
-        ("part", long[1_000_000:], contexts[1]),
-        ("parts", whole, b""),
-    ]
-    assert stream.published == [
-        (f"{own}.{what}", data, f"psephos-{STUDY}", {"Nats-Msg-Id": name(data, context)})
-        for what, data, context in sent
-    ]
-
-
-class SilentStream(Stream):
-    """A stream that never answers requests for messages; `requested` is set when it has received three."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.requested = threading.Event()
-
-    async def get_msg(self, stream: str, number: int, *, direct: bool) -> RawStreamMsg:
-        self.asked.append(number)
-        if len(self.asked) == 3:
-            self.requested.set()
-        await asyncio.Event().wait()
-        raise AssertionError("the event is never set")
-
-
-def test_closing_a_board_cancels_the_requests_in_progress() -> None:
-    """No task is pending when the event loop stops; asyncio would report it during a later test."""
-    stream = SilentStream()
-    opened = Offline("nats://host", stream, "party 3", KEY)
-    request = opened._submit(opened._fetch(range(1, 4)))
-    assert stream.requested.wait(60)
-    opened.close()
-    assert request.cancelled()
-    assert asyncio.all_tasks(opened._loop) == set()
-
-
-def test_a_board_that_nobody_closes_does_not_keep_the_process() -> None:
-    opened = Offline("nats://host", Stream(), "party 3", KEY)
-    try:
-        assert opened._thread.daemon
-    finally:
-        opened.close()
-
-
-@pytest.mark.parametrize("connected", [True, False])
-@pytest.mark.parametrize("incomplete", [True, False])
-def test_closing_a_board_ends_its_connection_in_every_state(connected: bool, incomplete: bool) -> None:
-    """The client is closed, which sends what it has not sent yet, before its transport is aborted."""
-    opened, ended = Offline("nats://host", Stream(), "party 3", KEY), list[str]()
-
-    async def close() -> None:
-        ended.append("client")
-
-    transport = SimpleNamespace(abort=lambda: ended.append("transport"))
-    writer = SimpleNamespace(_bare_io_writer=SimpleNamespace(transport=transport))
-    client = SimpleNamespace(is_connected=connected, close=close, _transport=writer if incomplete else None)
-    opened._client = client  # type: ignore[assignment]
-    opened.close()
-    assert ended == ["client"] * connected + ["transport"] * incomplete
 
 
 def test_messages_are_fetched_in_windows(stream: Stream, board: Offline) -> None:
@@ -1074,47 +932,3 @@ def test_signed_challenges(board: Offline) -> None:
     for nonce in ("", "x" * 41, "a b", "a\n", "\u00e9"):
         with pytest.raises(BoardError, match="host:4222"):
             board._sign(nonce)
-
-
-def test_errors_of_nats_py_become_board_errors(board: Offline) -> None:
-    api = js_errors.APIError(code=1, description="no room")
-    certificate = ssl.SSLCertVerificationError()
-    certificate.verify_message = "it has expired."
-    for error, pattern in (
-        (certificate, "host:4222.*it has expired"),
-        (ssl.SSLError("odd"), "odd"),
-        (nats.errors.Error("Authorization Violation"), "refused"),
-        (js_errors.NoStreamResponseError(), f"psephos-{STUDY}"),
-        (api, "host:4222.*no room"),
-        (js_errors.APIError(code=7), "host:4222"),
-        (nats.errors.NoServersError(), "host:4222"),
-        (OSError("gone"), "host:4222.*gone"),
-    ):
-        renamed = board._named_error(error)
-        assert isinstance(renamed, BoardError)
-        assert re.search(pattern, str(renamed))
-
-
-def test_events_of_the_connection_interrupt_the_operation(board: Offline) -> None:
-    async def waits(trouble: Any) -> None:
-        asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(trouble()))
-        await asyncio.sleep(60)
-
-    async def nothing() -> int:
-        return 7
-
-    with pytest.raises(BoardError, match="connection ended"):
-        board._run(waits(board._on_closed))
-    assert board._run(nothing()) == 7, "and nothing after it"
-    allowed = Exception("nats: Permissions Violation for x")
-    with pytest.raises(BoardError, match=r"host:4222 .*Permissions"):
-        board._run(waits(lambda: board._on_error(allowed)))
-    board._run(board._on_error(Exception("something else")))
-    board._run(board._on_closed())
-    assert board._run(nothing()) == 7
-
-    async def fails() -> None:
-        raise TimeoutError("late")
-
-    with pytest.raises(BoardError, match="no answer from the board at host:4222: late"):
-        board._run(fails())

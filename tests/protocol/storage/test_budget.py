@@ -12,7 +12,6 @@ import stat
 from collections.abc import Callable
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -485,50 +484,6 @@ def key_and_rows(path: Path) -> tuple[bytes, bytes, list[tuple[int, bytes, bytes
 
 def tag_of(key: bytes, before: bytes, content: bytes) -> bytes:
     return hmac.digest(key, b"record" + bytes([0, len(before)]) + before + content, "sha256")
-
-
-def test_the_records_of_a_file(tmp_path: Path) -> None:
-    """They are part of the format: other fields, tags or digests would be another format."""
-    event = PrivacyEvent("g", 0.5, 1e-6, 4.0, 1e-9, "party")
-    with BudgetFile(tmp_path / "b") as file:
-        file.make_limit(PrivacyLimit(9.0, 1e-5))
-        file.charge(ROWS, [Charge(b"\1", "gauss", PARTY, event)])
-        file.set_limit(PrivacyLimit(60.0))
-        file.accept(OTHER_ROWS)
-        file.release_once(b"\1", b"sums")
-        assert [charge.event for charge in file.charges()] == [PrivacyEvent("gauss", 0.5, 1e-6, 4.0, 1e-9, "party")]
-    with BudgetFile(tmp_path / "unlimited") as file:
-        file.charge(None, [Charge(b"\2", "counts", RECORD, None, "exact")])
-        assert [charge.event for charge in file.charges()] == [None]
-        now = file.charges()[0].time
-    assert timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(now) < timedelta(minutes=5)
-    assert len(now) == len("2026-11-01T12:00:00+00:00")
-    key, last, rows = key_and_rows(tmp_path / "b")
-    assert len(key) == 32
-    tag = b""
-    for place, (number, content, stored) in enumerate(rows, 1):
-        tag = tag_of(key, tag, content)
-        assert (number, stored) == (place, tag)
-    assert last == tag
-    records = [json.loads(content) for _, content, _ in rows]
-    time = records[2].pop("time")
-    gauss = {"type": "charge", "claim": "01", "name": "gauss", "reason": "", "epsilon": 0.5}
-    gauss |= {"delta": 1e-6, "multiplier": 4.0, "distance": 1e-9, "parts": ""}
-    assert records == [
-        {"type": "limit", "epsilon": 9.0, "delta": 1e-5, "exact_sums": False},
-        {"type": "rows", "digest": hmac.new(key, b"rows" + ROWS, "sha256").hexdigest()},
-        gauss | {"unit": {"kind": "party", "of": "hospital", "neighbours": "any", "at": ""}},
-        {"type": "limit", "epsilon": 60.0, "delta": None, "exact_sums": False},
-        {"type": "rows", "digest": hmac.new(key, b"rows" + OTHER_ROWS, "sha256").hexdigest()},
-        {"type": "release", "claim": "01", "digest": hmac.new(key, b"result" + b"sums", "sha256").hexdigest()},
-    ]
-    assert len(time) == len(now)
-    (_, content, _), *others = key_and_rows(tmp_path / "unlimited")[2]
-    assert others == [], "no rows, as none are named"
-    unit = {"kind": "record", "of": "", "neighbours": "any", "at": ""}
-    counts = {"type": "charge", "time": now, "claim": "02", "name": "counts", "unit": unit, "reason": "exact"}
-    numbers = {"epsilon": None, "delta": 0.0, "multiplier": None, "distance": 0.0, "parts": ""}
-    assert json.loads(content) == counts | numbers
 
 
 def test_a_file_of_the_previous_format_is_read_and_marked(budget: Path) -> None:
