@@ -23,7 +23,7 @@ import pytest
 
 from psephos.audit import case_psgd, case_tally, pathak_runs
 from psephos.audit.case_ceremony import TERMS
-from psephos.audit.case_statistic import _Statistic
+from psephos.audit.case_statistic import SUMS
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, make_setting, run_sum
 from psephos.audit.studies import trial
@@ -179,13 +179,13 @@ RUNS: dict[str, Callable[[], dict[str, str]]] = {
     "tally, knowledge": lambda: tally("knowledge"),
     "tally, valid": lambda: tally("valid"),
     "parameters": lambda: one(case_tally.PARAMETERS),
-    "statistic": lambda: one(_Statistic("statistic")),
-    "statistic, Gaussian": lambda: one(_Statistic("statistic gaussian", noise="gaussian")),
-    "own data": lambda: one(_Statistic("own data", own="own-data", noise="gaussian")),
-    "whitened": lambda: one(_Statistic("whitened", own="whitened", noise=None)),
+    "statistic": lambda: one(SUMS["statistic"]),
+    "statistic, Gaussian": lambda: one(SUMS["statistic-gaussian"]),
+    "own data": lambda: one(SUMS["own-data"]),
+    "whitened": lambda: one(SUMS["whitened"]),
     "noise of holders": holder_noise,
-    "psgd": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "paper")),
-    "psgd, Gaussian": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "gaussian")),
+    "psgd": lambda: one(case_psgd.Descent("psgd", case_psgd.PARTIES, 320, "paper")),
+    "psgd, Gaussian": lambda: one(case_psgd.Descent("psgd", case_psgd.PARTIES, 320, "gaussian")),
     **{f"pathak, {kind}": partial(pathak, kind) for kind in pathak_runs.KINDS},
     "ceremony": ceremony,
     "board": board,

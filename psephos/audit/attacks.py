@@ -39,7 +39,6 @@ class Attack:
     """One deviation from a protocol."""
 
     name: str
-    roles: tuple[str, ...]
     run: Callable[[AnalysisContext], AttackResult] = field(repr=False)
     expected: Expected
     secrets: tuple[Secret, ...]

@@ -162,7 +162,7 @@ _PARTY, _CURATOR = (party_name(LIAR),), (CURATOR,)
 def _attack(kind: PathakKind, name: str, roles: tuple[str, ...], lies: Callable[[AnalysisContext], _Lies]) -> Attack:
     """Return an attack on one variant, harmless in `public-bound` and successful in the paper's variants."""
     expected = HARMLESS if kind == "public-bound" else SUCCEEDS
-    return Attack(name, roles, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,))
+    return Attack(name, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,))
 
 
 OF_PARTY = (
@@ -171,7 +171,7 @@ OF_PARTY = (
 )
 OF_CURATOR = (
     _attack("public-bound", "publishes a wrong share", _CURATOR, _WRONG_SHARE),
-    Attack("proposes less noise", _CURATOR, _propose_less_noise, AgreementError, (BARE_SUM,)),
+    Attack("proposes less noise", _propose_less_noise, AgreementError, (BARE_SUM,)),
 )
 OF_BOTH = (_attack("public-bound", "adds nothing and something", _CURATOR + _PARTY, _both),)
 NO_RUNG = (_attack("repaired", "votes for no rung", _PARTY, _party(_no_rung)),)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
+from psephos.audit.deviations import request_for
 from psephos.audit.ideal import ideal_sum, joint_gaussian, spherical_noise
 from psephos.audit.matrix import PSGD_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
@@ -31,8 +32,7 @@ from psephos.curator.psgd.agreement import Agreement, Variant, agree
 from psephos.curator.tally import OpenedSum
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty, SeriesHolder
-from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
@@ -42,12 +42,12 @@ from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger
-from psephos.protocol.transcript import SentMessage, Transcript
-from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.protocol.transcript import Transcript
 from psephos.simulation.psgd import PsgdOptions, descend
-from psephos.specs.base import SumSpec
+from psephos.specs.psgd import PsgdSpec
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
+ORIGIN = (0.0,) * FEATURES
 OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bits=12, test_key=True)
 
 
@@ -83,22 +83,24 @@ def private_data(context: AnalysisContext, inputs: str = "honest") -> list[Local
 
 def party_of(context: AnalysisContext, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
     """Return one honest party; `coins`: of its encryption and noise."""
-    key = psgd_setting(context).ceremony.signing_keys[number]
-    terms = terms_of(context, agreement)
+    terms, key = terms_of(context, agreement), psgd_setting(context).ceremony.signing_keys[number]
     encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
-    local = private_data(context)[number]
-    return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
-
-
-def _announced(announcement: Announcement, sender: str = "curator") -> list[Entry]:
-    """Return the entry of an announcement on the board."""
-    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
+    spec, local = OPTIONS.spec(agreement), private_data(context)[number]
+    return spec.party(number, key, local, terms, encryptor=encryptor, randomness=coins)
 
 
 def _published(terms: SeriesTerms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
     """Return the entries in which these holders publish the sums of a step."""
     messages = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
     return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in messages.items()]
+
+
+def announced(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+    """Return the entry of an announcement on the board."""
+    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
+
+
+_ORDER = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
 
 
 def _by_step(
@@ -110,25 +112,14 @@ def _by_step(
     steps: list[SumRun] = []
     for sums, start, end in zip(opened, starts, [*starts[1:], None], strict=True):
         messages = transcript.messages[start:end]
-        assert messages[0].data is not None
-        round_ = terms.round(Announcement.decode(messages[0].data, terms))
+        round_ = terms.round(Announcement.decode(messages[0].data or b"", terms))
         own = Transcript(secrets=True)
         # The simulator asks one holder after the other, the curator both at once; their order carries no information.
-        own.extend(sorted((replace(m, phase="") for m in messages), key=_order))
-        vectors = {}
-        for message in messages:
-            if message.kind == "ballot" and message.data is not None:
-                ballot = Ballot.decode(message.data, round_)
-                plain = [private_key.raw_decrypt(c) for c in ballot.ciphertexts]
-                vectors[ballot.party] = round_.plan.unpack(plain, 1)
-        steps.append(SumRun(round_, own, sums, vectors, tuple(steps)))
+        own.extend(sorted((replace(m, phase="") for m in messages), key=lambda m: _ORDER.index(m.kind)))
+        run = SumRun(round_, own, sums, before=tuple(steps))
+        plain = {b.party: [private_key.raw_decrypt(c) for c in b.ciphertexts] for b in run.ballots}
+        steps.append(replace(run, vectors={p: round_.plan.unpack(values, 1) for p, values in plain.items()}))
     return steps[-1]
-
-
-def _order(message: SentMessage) -> int:
-    """Return the place of a kind of message within a step."""
-    order = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
-    return order.index(message.kind)
 
 
 @lru_cache(maxsize=4)
@@ -163,7 +154,7 @@ def _point(run: SumRun) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class _Descent(SumAnalysis):
+class Descent(SumAnalysis):
     """The analysis of a descent. A run is represented by its last step, with the earlier ones in `SumRun.before`."""
 
     variant: Variant = "paper"
@@ -171,24 +162,20 @@ class _Descent(SumAnalysis):
     def setting(self, context: AnalysisContext) -> AuditSetting:
         return psgd_setting(context)
 
-    def round(self, context: AnalysisContext, label: str) -> Round:
-        return self.ballots(context, label)[0]
+    def spec(self, context: AnalysisContext) -> PsgdSpec:
+        return OPTIONS.spec(agreement_of(context, "spec", self.variant))
 
-    def spec(self, context: AnalysisContext) -> SumSpec:
-        raise NotImplementedError("a series has a round for each step")
+    def data(self, context: AnalysisContext, inputs: str) -> list[LocalLoss]:
+        return private_data(context, inputs)
 
-    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
-        raise NotImplementedError("a party of a series is a role of its own")
-
-    output = contribution  # type: ignore[assignment] # of a whole descent: `simulated`
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
+        raise NotImplementedError("a descent has a sum for each step")
 
     def real(self, context: AnalysisContext, inputs: str = "honest") -> list[SumRun]:
         def one(i: int) -> SumRun:
             label = f"psgd {self.variant} {inputs} {i}"
-            agreement, transcript = (
-                agreement_of(context, label, self.variant),
-                RecordedTranscript(partial(context.coins, label)),
-            )
+            agreement = agreement_of(context, label, self.variant)
+            transcript = RecordedTranscript(partial(context.coins, label))
             private, ceremony = private_data(context, inputs), psgd_setting(context).ceremony
             descent = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
             return _by_step(context, agreement, transcript, descent.opened)
@@ -213,7 +200,7 @@ class _Descent(SumAnalysis):
                 transcript.record("step", "curator", BOARD, "announcement", announcement.encode())
                 round_, ballots = terms.round(announcement), {}
                 for p, party in own.items():
-                    answer = party.receive(states[p], _announced(announcement))
+                    answer = party.receive(states[p], announced(announcement))
                     states[p], ballots[p] = answer.state, Ballot.decode(answer.posts[0].data, round_)
                 gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
                 vectors = [own[p].result(states[p]).vector for p in own]
@@ -250,90 +237,81 @@ class _Descent(SumAnalysis):
                 if step:
                     yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
 
-    def announced(
+    def first_step(
         self, context: AnalysisContext, label: str, nonce: str = "nonce"
     ) -> tuple[SeriesTerms, Announcement, list[Ballot]]:
         """Return the announcement of a first step and every party's ballot in it."""
         agreement = agreement_of(context, label, self.variant)
         terms = terms_of(context, agreement)
-        announcement = Announcement.create(terms, 1, (0.0,) * FEATURES, context.coins(label, nonce))
+        announcement = Announcement.create(terms, 1, ORIGIN, context.coins(label, nonce))
         ballots = []
         for number in range(PARTIES):
             party = party_of(context, agreement, number, SYSTEM)  # in two calls its noise differs
-            (post,) = party.receive(party.start().state, _announced(announcement)).posts
+            (post,) = party.receive(party.start().state, announced(announcement)).posts
             ballots.append(Ballot.decode(post.data, terms.round(announcement)))
         return terms, announcement, ballots
 
     def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
-        terms, announcement, ballots = self.announced(context, label)
+        terms, announcement, ballots = self.first_step(context, label)
         return terms.round(announcement), ballots
 
     # -- checks of its own
 
     def noise_law(self, context: AnalysisContext) -> CheckResult:
         """Compare one party's noise in all steps, sized for as many colluders as possible, with the required law."""
-        colluders = PARTIES - (
-            2 if self.variant == "gaussian" else 1
-        )  # a party's own eta counts, its own discrete Gaussian share does not
+        # A party's own eta counts, its own discrete Gaussian share does not.
+        colluders = PARTIES - (2 if self.variant == "gaussian" else 1)
         agreement = agreement_of(context, "noise law", self.variant, colluders)
         terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, 81])
-        announcements = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
-        clean = snap(private_data(context)[0].gradient(announcements[0].point), terms.series.pitch)
+        announcements = [Announcement.create(terms, step, ORIGIN) for step in range(1, STEPS + 1)]
+        clean = snap(private_data(context)[0].gradient(np.zeros(FEATURES)), terms.series.pitch)
 
         def row(noise: NDArray[np.int64]) -> dict[str, float]:
-            features = {f"noise {step + 1}, {place}": float(e) for (step, place), e in np.ndenumerate(noise)}
             changes = np.diff(noise, axis=0)
+            features = {f"noise {place}": float(e) for place, e in np.ndenumerate(noise)}
             features |= {f"|{name}|": abs(e) for name, e in features.items()}
-            features |= {
-                f"step {step + 2} less the one before, {place}": float(e)
-                for (step, place), e in np.ndenumerate(changes)
-            }
+            features |= {f"less the step before {place}": float(e) for place, e in np.ndenumerate(changes)}
             return features | {"sum of |noise|": np.abs(noise).sum(), "sum of |differences|": np.abs(changes).sum()}
 
-        sides: tuple[list[dict[str, float]], ...] = ([], [])
+        real, drawn = [], []
         for i in range(12 * context.views):
             party = party_of(context, agreement, 0, context.coins("noise law", i))
             state = party._start().state
             vectors = [party.vector(state, announcement)[0] for announcement in announcements]
-            sides[0].append(row(np.array([np.subtract(vector, clean) for vector in vectors])))
-            sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
-        return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
+            real.append(row(np.array([np.subtract(vector, clean) for vector in vectors])))
+            drawn.append(row(_ideal_noise(self.variant, generator, colluders)))
+        return compare_samples(context, (real, drawn), f"one party's noise in {STEPS} steps against its law")
 
     def answered_once(self, context: AnalysisContext) -> CheckResult:
         """Check that a party answers only its next step, once, and that a holder opens one product of each step."""
         agreement = agreement_of(context, "psgd steps", self.variant)
         terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
-        start = party.start().state
+        start, lie = party.start().state, (5,) * FEATURES
 
-        def announce(step: int, point: tuple[float, ...], nonce: str) -> Announcement:
-            return Announcement.create(terms, step, point, context.coins("psgd steps", nonce))
+        def announce(step: int, point: Sequence[float] = ORIGIN, sender: str = "curator") -> list[Entry]:
+            return announced(Announcement.create(terms, step, tuple(point)), sender)
 
-        origin = (0.0,) * FEATURES
-        for wrong, sender, error in (
-            (announce(STEPS, origin, "last"), "curator", UnexpectedMessageError),
-            (announce(1, origin, "party"), "party 2", UnexpectedMessageError),
-            (announce(1, (9.0,) * FEATURES, "chosen"), "curator", WrongPointError),
+        for wrong, error in (
+            (announce(STEPS), UnexpectedMessageError),
+            (announce(1, sender="party 2"), UnexpectedMessageError),
+            (announce(1, (9.0,) * FEATURES), WrongPointError),
         ):
-            if not _refuses(party, start, _announced(wrong, sender), error):
-                where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
-                return CheckResult(True, f"a party answered what is not the curator's next step: {where}")
-        first, second = announce(1, origin, "first"), announce(1, origin, "another round")
-        answer = party.receive(start, _announced(first))
-        if party.receive(start, _announced(first)).posts != answer.posts:
+            if not _refuses(party, start, wrong, error):
+                return CheckResult(True, f"a party answered what is not the curator's next step: {error.__name__}")
+        first, second = announce(1), announce(1)
+        answer = party.receive(start, first)
+        if party.receive(start, first).posts != answer.posts:
             return CheckResult(True, "from an earlier state a party sends another ballot, which no budget covers")
-        if (
-            not _refuses(party, start, _announced(second), AlreadyCastError)
-            or party.receive(answer.state, _announced(second)).posts
-        ):
+        refused = _refuses(party, start, second, AlreadyCastError)
+        if not refused or party.receive(answer.state, second).posts:
             return CheckResult(True, "a party answered one step in two rounds")
-        lie = (5,) * FEATURES
         misled = party.receive(answer.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
-        chosen = agreement.descent.step(np.array(origin), np.array(lie) * terms.series.pitch, 0)
-        if party.receive(misled, _announced(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
+        chosen = agreement.descent.step(np.zeros(FEATURES), np.array(lie) * terms.series.pitch, 0)
+        if party.receive(misled, announce(2, chosen.tolist())).posts:
             return CheckResult(True, "one holder that lies about a sum chooses the point at which a party answers")
-        terms, same, ballots = self.announced(context, "one product")
-        others = self.announced(context, "one product")[2]  # parties that lost their state: other noise
-        _, elsewhere, third = self.announced(context, "one product", "another round")
+        terms, same, ballots = self.first_step(context, "one product")
+        others = self.first_step(context, "one product")[2]  # parties that lost their state: other noise
+        _, elsewhere, third = self.first_step(context, "one product", "another round")
         opens = partial(_opens, context, terms, OnceLedger())
         if not (opens(same, ballots) and opens(same, ballots)):
             return CheckResult(True, "a holder refused to open, or to repeat its opening")
@@ -360,9 +338,9 @@ def _opens(
     """Return whether a holder with this ledger opens the product of these ballots."""
     holder = SeriesHolder(psgd_setting(context).ceremony.shares[0], terms, once=once)
     board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
-    step = holder.receive(holder.start().state, [*_announced(announcement), *board])
-    product, _ = BallotProduct(terms.round(announcement)).add_all(b.encode() for b in ballots)
-    request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
+    step = holder.receive(holder.start().state, [*announced(announcement), *board])
+    round_ = terms.round(announcement)
+    request = request_for(round_, ballots).encode(round_)
     return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
 
 
@@ -378,7 +356,7 @@ def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:
 
 def _case(name: str, variant: Variant) -> Case:
     """Return the case of one variant of the noise."""
-    analysis, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
+    analysis, checks = Descent("psgd", PARTIES, 320, variant), Checks()
     add = checks.add
     for coalition, m in PSGD_MEMBERS.items():
         swapped = partial(analysis.same_output, m, "honest", "swapped", "data swapped")

@@ -8,23 +8,22 @@ times the key's length each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.audit.ideal import ideal_sum, ideal_tally
+from psephos.audit.ideal import ideal_sum
 from psephos.audit.matrix import EXPECTED, TALLY_MEMBERS
-from psephos.audit.model import AnalysisContext, Check, CheckResult, Checks, case_of
-from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
+from psephos.audit.model import AnalysisContext, CheckResult, Checks, case_of
+from psephos.audit.settings import FixedVoter, TrainedVoter, run_tally_round
 from psephos.audit.sums import SumAnalysis, dealt_shares
 from psephos.curator.methods import ReleaseRequest, statistic_method
 from psephos.parties.party import Party, Voter, VotingParty
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
-from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import VectorFormat
 from psephos.specs.tally import TallySpec
@@ -40,7 +39,19 @@ def _auxiliary(context: AnalysisContext) -> NDArray[np.float64]:
 
 
 def _votes(context: AnalysisContext) -> NDArray[np.int64]:
+    """Return every party's votes, int64 (M, N)."""
     return np.random.default_rng([context.seed, 1]).integers(0, CLASSES, size=(PARTIES, SAMPLES))
+
+
+def _voters(context: AnalysisContext, inputs: str) -> Sequence[Voter]:
+    """Return the parties' classifiers; of "trained" and "twin" the first one has other data and the same votes."""
+    votes = _votes(context)
+    if inputs == "swapped":
+        votes = votes[[1, 0, 2, 3, 4]]
+    voters: list[Voter] = [FixedVoter(v) for v in votes]
+    if inputs in ("trained", "twin"):
+        voters[0] = TrainedVoter(context.seed, 5 if inputs == "twin" else 1, CLASSES)
+    return voters
 
 
 class _Votes(SumAnalysis):
@@ -49,26 +60,11 @@ class _Votes(SumAnalysis):
     def spec(self, context: AnalysisContext) -> TallySpec:
         return TallySpec(AuxiliarySet(_auxiliary(context)), CLASSES)
 
-    def voters(self, context: AnalysisContext, inputs: str) -> Sequence[Voter]:
-        """Return the parties' classifiers."""
-        votes = _votes(context)
-        if inputs == "swapped":
-            votes = votes[[1, 0, 2, 3, 4]]
-        voters: list[Voter] = [FixedVoter(v) for v in votes]
-        if inputs in ("trained", "twin"):
-            voters[0] = TrainedVoter(context.seed, 5 if inputs == "twin" else 1, CLASSES)
-        return voters
+    def data(self, context: AnalysisContext, inputs: str) -> Sequence[Voter]:
+        return _voters(context, inputs)
 
-    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
-        return PartyFactory(self.spec(context), self.voters(context, inputs))
-
-    def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
-        counts = np.array(ideal_tally(_votes(context), CLASSES))
-        return [int(c) for c in counts[:, 1:].reshape(-1)]
-
-    def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
-        entries: list[int] = LAYOUT.encode(_votes(context)[0]).tolist()
-        return entries
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
+        return [[int(vote == k) for vote in votes for k in range(1, CLASSES)] for votes in _votes(context)]
 
 
 class _Parameters(SumAnalysis):
@@ -77,19 +73,13 @@ class _Parameters(SumAnalysis):
     def spec(self, context: AnalysisContext) -> VectorSpec:
         return VectorSpec(VectorFormat(ENTRIES, -LARGEST, LARGEST), bytes(32))
 
-    def parameters(self, context: AnalysisContext) -> NDArray[np.int64]:
-        """Return every party's parameters, int64 (M, ENTRIES)."""
-        return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
+    def data(self, context: AnalysisContext, inputs: str) -> list[list[int]]:
+        return self.exact(context)
 
-    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
-        return PartyFactory(self.spec(context), self.parameters(context))
-
-    def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
-        return ideal_sum(*self.parameters(context).tolist())
-
-    def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
-        entries: list[int] = self.parameters(context)[0].tolist()
-        return entries
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
+        draw = np.random.default_rng([context.seed, 3])
+        parameters: list[list[int]] = draw.integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES)).tolist()
+        return parameters
 
 
 VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
@@ -100,8 +90,8 @@ VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
 
 def _opens_ideal_output(context: AnalysisContext) -> CheckResult:
     """Check that the curator opens the output of the ideal functionality, and nothing else."""
-    ideal, runs = VOTES.output(context, {}, 0), VOTES.real(context)
-    wrong = sum(run.opened.sums != tuple(ideal) for run in runs)
+    ideal, runs = tuple(ideal_sum(*VOTES.exact(context))), VOTES.real(context)
+    wrong = sum(run.opened.sums != ideal for run in runs)
     if wrong:
         return CheckResult(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
     return CheckResult(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
@@ -119,31 +109,10 @@ def _second_ballot(context: AnalysisContext) -> CheckResult:
     return CheckResult(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
 
 
-def _counts(context: AnalysisContext) -> NDArray[np.int64]:
-    """Return the counts that the curator opened, int64 (N, K)."""
-    return LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES)
-
-
-def _reads_alpha(context: AnalysisContext) -> CheckResult:
-    """Read the counts from the opened sums."""
-    right = _counts(context).tolist() == ideal_tally(_votes(context), CLASSES)
-    return CheckResult(right, "the counts are read from the opening")
-
-
-def _reads_last_votes(context: AnalysisContext) -> CheckResult:
-    """Compute the votes of party 0 from the counts and the votes of all other parties."""
-    own = np.sum([LAYOUT.encode(v).astype(int) for v in _votes(context)[1:]], axis=0)
-    rest, run = np.array(VOTES.real(context)[0].opened.sums) - own, VOTES.real(context)[0]
-    return CheckResult(
-        rest.tolist() == VOTES.first_vector(context, run), "the counts less its own votes are party 0's votes"
-    )
-
-
 def _replays_noise(context: AnalysisContext) -> CheckResult:
     """Reproduce the release from the counts and the curator's coins, with which the curator can subtract the noise."""
-    counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
-    request = ReleaseRequest(1.0, 0.0, "spherical-laplace", None)
-    method = statistic_method(counts, _auxiliary(context), request)
+    counts, tape = LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES), RecordedRandomness(context.coins("draw"))
+    method = statistic_method(counts, _auxiliary(context), ReleaseRequest(1.0, 0.0, "spherical-laplace", None))
     released, other = method.draw(tape), method.draw(context.coins("another release"))
     replayed = method.draw(ReplayedRandomness(tape.tape()))
     known = np.array_equal(released, replayed) and not np.array_equal(released, other)
@@ -152,27 +121,14 @@ def _replays_noise(context: AnalysisContext) -> CheckResult:
 
 def _messages_without_noise(context: AnalysisContext) -> CheckResult:
     """Check that no message depends on the curator's coins, of which the noise of the release is made."""
-    voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
+    voters, first = _voters(context, "honest"), VOTES.real(context)[0].transcript.messages
     replay = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
     alike = [m.data for m in replay.transcript.messages] == [m.data for m in first]
     outcome = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
     return CheckResult(not alike, f"replayed, {outcome}: the curator's, which make the noise, enter none")
 
 
-def _reads_parameter_sum(context: AnalysisContext) -> CheckResult:
-    """Read the sum of parameters from the opened sums."""
-    right = list(PARAMETERS.real(context)[0].opened.sums) == PARAMETERS.output(context, {}, 0)
-    return CheckResult(right, "the exact sum of the parameters is opened")
-
-
-def _reads_last_parameters(context: AnalysisContext) -> CheckResult:
-    """Compute the parameters of party 0 from their sum and the parameters of all other parties."""
-    parameters = PARAMETERS.parameters(context)
-    rest = np.array(PARAMETERS.real(context)[0].opened.sums) - parameters[1:].sum(axis=0)
-    return CheckResult(bool((rest == parameters[0]).all()), "the sum less their own parameters is party 0's classifier")
-
-
-def _checks() -> tuple[Check, ...]:
+def _checks() -> Checks:
     checks = Checks()
     add = checks.add
     for coalition in EXPECTED["tally"].coalitions:
@@ -197,14 +153,14 @@ def _checks() -> tuple[Check, ...]:
             if m.holders:
                 add("threshold", name, ("votes",), partial(VOTES.lowered_threshold, m))
         elif not m.opens:
-            add("last party", name, ("votes",), _reads_last_votes)
-            add("last party's parameters", name, ("classifier",), _reads_last_parameters)
+            add("last party", name, ("votes",), VOTES.reads_last)
+            add("last party's parameters", name, ("classifier",), PARAMETERS.reads_last)
         same = "other data, same votes"
         votes_only = tuple(s for s in ("data", "classifier", "sizes") if s not in granted)
         add(same, name, votes_only, partial(VOTES.same_output, m, "trained", "twin", same), statistical=True)
         if m.curator:
-            add("sum read", name, ("sum of parameters",), _reads_parameter_sum)
-            add("alpha read", name, ("alpha",), _reads_alpha)
+            add("sum read", name, ("sum of parameters",), PARAMETERS.reads_sum)
+            add("alpha read", name, ("alpha",), VOTES.reads_sum)
             add("noise replayed", name, ("noise",), _replays_noise)
         else:
             add("messages replayed", name, ("noise",), _messages_without_noise)
@@ -213,7 +169,7 @@ def _checks() -> tuple[Check, ...]:
     add("second ballot", both_, ("votes",), _second_ballot)
     add("dealt shares", both_, ("votes",), dealt_shares, statistical=True)
     add("output", "curator", ("votes",), _opens_ideal_output)
-    return tuple(checks)
+    return checks
 
 
 TALLY = case_of("tally", _checks())

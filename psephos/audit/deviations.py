@@ -61,10 +61,7 @@ def request_attacks(
     def run(request: DeviatingRequest, context: AnalysisContext) -> AttackResult:
         return request.run(setting(context), partial(ballots, context))
 
-    return tuple(
-        Attack(request.name, ("curator",), partial(run, request), request.expected, (OTHER_SUM,))
-        for request in REQUESTS
-    )
+    return tuple(Attack(request.name, partial(run, request), request.expected, (OTHER_SUM,)) for request in REQUESTS)
 
 
 def try_requests(setting: AuditSetting, honest: Honest) -> dict[str, AttackResult]:
@@ -82,33 +79,7 @@ def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:
     return CheckResult(False, f"{len(results)} deviating requests, all refused ({', '.join(sorted(refused))})")
 
 
-class _Holder:
-    """Holder 1, to which messages are given directly; the error of a refused message is raised."""
-
-    def __init__(
-        self, setting: AuditSetting, round_: Round, ballots: Sequence[Ballot] = (), openings: OnceLedger | None = None
-    ) -> None:
-        self._role = KeyHolder(setting.ceremony.shares[0], round_, openings=openings)
-        self._state = self._role.start().state
-        self.show(*ballots)
-
-    def _send(self, receiver: str, *messages: bytes) -> bool:
-        step = self._role.receive(self._state, [Entry(0, "curator", receiver, data) for data in messages])
-        for refusal in step.refused:
-            raise refusal.error
-        self._state = step.state
-        return bool(step.posts)
-
-    def show(self, *ballots: Ballot) -> None:
-        """Give ballots on the board to the holder."""
-        self._send(BOARD, *(ballot.encode() for ballot in ballots))
-
-    def ask(self, request: TallyRequest) -> bool:
-        """Give a request of the curator to the holder, and return whether it answers."""
-        return self._send(self._role.name, request.encode(self._role.round))
-
-
-def _request(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
+def request_for(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
     """Return a request to open the product of these ballots, whatever the minimum of the round is."""
     product, rejections = BallotProduct(round_).add_all(ballot.encode() for ballot in ballots)
     for rejection in rejections:
@@ -116,55 +87,49 @@ def _request(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
     return TallyRequest(round_.digest, product.members, product.digest)
 
 
-def _single(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    return _Holder(setting, round_, ballots).ask(_request(round_, ballots[:1]))
+def _accepts(
+    setting: AuditSetting,
+    round_: Round,
+    ballots: Sequence[Ballot],
+    request: TallyRequest | None = None,
+    ledger: OnceLedger | None = None,
+) -> bool:
+    """Return whether holder 1 takes these ballots and answers the request; raises the error of a refusal."""
+    holder = KeyHolder(setting.ceremony.shares[0], round_, openings=ledger)
+    entries = [Entry(0, "curator", BOARD, ballot.encode()) for ballot in ballots]
+    if request is not None:
+        entries.append(Entry(0, "curator", holder.name, request.encode(round_)))
+    step = holder.receive(holder.start().state, entries)
+    for refusal in step.refused:
+        raise refusal.error
+    return request is None or bool(step.posts)
 
 
-def _left_out(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    return _Holder(setting, round_, ballots).ask(_request(round_, ballots[:-1]))
+def _few(round_: Round, ballots: Sequence[Ballot]) -> Sequence[Ballot]:
+    return ballots[: round_.minimum_ballots - 1]
 
 
-def _other_product(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
+def _one_for_all(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
     """Request the opening of one party's ballot as the product of all parties' ballots."""
     everyone = sum(1 << b.party for b in ballots)
-    return _Holder(setting, round_, ballots).ask(replace(_request(round_, ballots[:1]), members=everyone))
-
-
-def _unseen(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    return _Holder(setting, round_, ballots[:-1]).ask(_request(round_, ballots))
-
-
-def _too_few(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    few = ballots[: round_.minimum_ballots - 1]
-    return _Holder(setting, round_, few).ask(_request(round_, few))
+    return _accepts(setting, round_, ballots, replace(request_for(round_, ballots[:1]), members=everyone))
 
 
 def _too_few_counted(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    few, _ = BallotProduct(round_).add_all(b.encode() for b in ballots[: round_.minimum_ballots - 1])
-    curator = Tally(round_, seen=few)
+    seen, _ = BallotProduct(round_).add_all(ballot.encode() for ballot in _few(round_, ballots))
+    curator = Tally(round_, seen=seen)
     return curator.on_idle(curator.start().state) is not None
 
 
 def _again(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
     """Restart a holder that has opened the product, and request another one with a second ballot of the last party."""
     openings, last = OnceLedger(), ballots[-1]
-    _Holder(setting, round_, ballots, openings).ask(_request(round_, ballots))
+    _accepts(setting, round_, ballots, request_for(round_, ballots), openings)
     ciphertexts = tuple(c * (1 + round_.key.modulus) % round_.key.ciphertext_modulus for c in last.ciphertexts)
     vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
     signing_key = setting.ceremony.signing_keys[last.party]
     second = [*ballots[:-1], Ballot.sign(round_, last.party, vector, signing_key, last.proof)]
-    return _Holder(setting, round_, second, openings).ask(_request(round_, second))
-
-
-def _other_round(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    return _Holder(setting, round_, ballots).ask(replace(_request(round_, ballots), round_digest=bytes(32)))
-
-
-def _signed_by_another(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """Replace the signature of a ballot by one with a key that is not on the roster."""
-    forger = SigningKey.generate()
-    _Holder(setting, round_, [replace(ballots[1], signature=forger.sign(b"anything"))])
-    return True
+    return _accepts(setting, round_, second, request_for(round_, second), openings)
 
 
 def _changed_payload(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
@@ -173,35 +138,45 @@ def _changed_payload(setting: AuditSetting, round_: Round, ballots: list[Ballot]
     inverse = tuple(pow(c, -1, key.ciphertext_modulus) for c in ballots[0].ciphertexts)
     payload = encode_ciphertexts(key, add_ciphertexts(key, ballots[1].ciphertexts, inverse))
     proof = ballots[1].payload[len(payload) :]
-    _Holder(setting, round_, [replace(ballots[1], payload=payload + proof)])
-    return True
-
-
-def _same_party_twice(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """Show one party's ballot again; counted often enough, it could be read off the total."""
-    _Holder(setting, round_, ballots).show(ballots[0])
-    return True
+    return _accepts(setting, round_, [replace(ballots[1], payload=payload + proof)])
 
 
 def _replayed(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
     """Show a ballot of this round in a second round, whose nonce differs."""
     second = replace(round_, nonce=bytes(16))
-    _Holder(setting, second, [replace(ballots[0], round_digest=second.digest)])
-    return True
+    return _accepts(setting, second, [replace(ballots[0], round_digest=second.digest)])
 
 
 REQUESTS = (
-    DeviatingRequest("open one ballot", _single, UnseenBallotError),
-    DeviatingRequest("open all but one ballot", _left_out, UnseenBallotError),
-    DeviatingRequest("open another product than the ballots'", _other_product, UnseenBallotError),
-    DeviatingRequest("open a product with a ballot the holder has not seen", _unseen, UnseenBallotError),
-    DeviatingRequest("open fewer ballots than the minimum", _too_few, TooFewBallotsError),
+    DeviatingRequest("open one ballot", lambda s, r, b: _accepts(s, r, b, request_for(r, b[:1])), UnseenBallotError),
+    DeviatingRequest(
+        "open all but one ballot", lambda s, r, b: _accepts(s, r, b, request_for(r, b[:-1])), UnseenBallotError
+    ),
+    DeviatingRequest("open another product than the ballots'", _one_for_all, UnseenBallotError),
+    DeviatingRequest(
+        "open a product with a ballot the holder has not seen",
+        lambda s, r, b: _accepts(s, r, b[:-1], request_for(r, b)),
+        UnseenBallotError,
+    ),
+    DeviatingRequest(
+        "open fewer ballots than the minimum",
+        lambda s, r, b: _accepts(s, r, _few(r, b), request_for(r, _few(r, b))),
+        TooFewBallotsError,
+    ),
     DeviatingRequest("close a tally of fewer ballots than the minimum", _too_few_counted, TooFewBallotsError),
     DeviatingRequest("open another product of a round that is opened", _again, AlreadyOpenedError),
-    DeviatingRequest("open for another round", _other_round, WrongRoundError),
-    DeviatingRequest("count a ballot signed by nobody on the roster", _signed_by_another, ForgedSignatureError),
+    DeviatingRequest(
+        "open for another round",
+        lambda s, r, b: _accepts(s, r, b, replace(request_for(r, b), round_digest=bytes(32))),
+        WrongRoundError,
+    ),
+    DeviatingRequest(
+        "count a ballot signed by nobody on the roster",
+        lambda s, r, b: _accepts(s, r, [replace(b[1], signature=SigningKey.generate().sign(b"anything"))]),
+        ForgedSignatureError,
+    ),
     DeviatingRequest("count a ballot changed after signing", _changed_payload, ForgedSignatureError),
-    DeviatingRequest("count a party twice", _same_party_twice, DuplicateBallotError),
+    DeviatingRequest("count a party twice", lambda s, r, b: _accepts(s, r, [*b, b[0]]), DuplicateBallotError),
     DeviatingRequest("count a ballot of another round", _replayed, ForgedSignatureError),
 )
 """Every deviating request that is tried."""

@@ -9,7 +9,7 @@ public files only what is a function of the noisy result.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,51 +25,29 @@ from psephos.audit.neighbours import (
     RECORDS,
     Neighbour,
     PartyTable,
-    add_person,
     is_own_error,
-    remove_person,
-    replace_person,
+    of_persons,
     synthetic_table,
 )
-from psephos.audit.pipelines import Pipeline, RunRecord, run_by_schema, run_job, run_sums
-from psephos.audit.record_pipelines import run_evaluation, run_pathak, run_psgd, run_regression
-from psephos.audit.study_pipelines import run_study
+from psephos.audit.pipelines import (
+    Pipeline,
+    RunRecord,
+    run_by_schema,
+    run_evaluation,
+    run_job,
+    run_pathak,
+    run_psgd,
+    run_study,
+    run_sums,
+)
 from psephos.progress import Progress, counted, silent
 from psephos.results.security import ComparedRun, Finding
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.sum_options import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
-STUDIES = (
-    ("tally", "soft"),
-    ("statistic", "statistic"),
-    ("statistic", "own-data"),
-    ("statistic", "vote-directions"),
-    ("average", "avg"),
-    ("average", "whitened"),
-)
-"""The protocols and methods of the studies that are run."""
-
-ABSENT_STUDIES = (("statistic", "whitened"), ("average", "own-data"), ("average", "avg"))
-"""The protocols and methods of the studies that are run with a party that is absent, as was agreed."""
-
 COLLUDERS = "t - 1 key holders collude"
 """Stands for a neighbour where one run is compared with the claims about colluding parties."""
-
-__all__ = [
-    "COLLUDERS",
-    "NeighbourComparison",
-    "audit_pipelines",
-    "compare",
-    "compare_colluders",
-    "default_pipelines",
-    "evaluation_pipelines",
-    "neighbours_of",
-    "person_pipelines",
-    "pipelines",
-    "record_pipelines",
-    "regression_pipelines",
-]
 
 
 @dataclass
@@ -156,8 +134,7 @@ def _compare_sums(comparison: NeighbourComparison, before: RunRecord, after: Run
         # As integers of any size: float64 would round what is above 2^53.
         moved = {who: np.array(first[who], dtype=object) - np.array(second[who], dtype=object) for who in first}
         comparison.check_bound("own vector", f"{name}: the vector of the party", bound.ratio(moved[party]))
-        if not bound.votes:
-            comparison.check_bound("sum", f"{name}: the sum", bound.ratio(sum(moved.values())))
+        comparison.check_bound("sum", f"{name}: the sum", bound.ratio(sum(moved.values())))
     for method in sorted(before.released.keys() & after.released.keys()):
         (w, claimed), (other, _) = before.released[method], after.released[method]
         if w.shape == other.shape:
@@ -189,59 +166,101 @@ def _shortened(first: Sequence[str], second: Sequence[str]) -> str:
 
 # -- the pipelines
 
+_COMMANDS: dict[str, Callable[..., RunRecord]] = {
+    "run": run_job,
+    "simulate tally": partial(run_sums, simulate_tally, TallyOptions),
+    "simulate average": partial(run_sums, simulate_average, AverageOptions),
+    "simulate psgd": run_psgd,
+    "simulate pathak": run_pathak,
+    "evaluate": run_evaluation,
+}
+
+
+def command(words: str, unit: str = "", label: str = "", **options: Any) -> Pipeline:
+    """Return the pipeline of a command as it is typed, with the values of its options.
+
+    Args:
+        words: the command and some of its options.
+        unit: the unit of privacy, where no option names it.
+        label: the column to predict in place of the table's.
+        options: other options.
+    """
+    name, *given = words.split(" --")
+    named: dict[str, Any] = {option.replace("-", "_"): value for option, value in map(str.split, given)}
+    unit = named.get("unit", unit or "party")
+    for listed in {"learners", "text"} & named.keys():
+        named[listed] = tuple(named[listed].split(","))
+    run = partial(_COMMANDS[name], **{**named, **options})
+    known = name in ("simulate psgd", "simulate pathak")  # where the number of rows is public
+    return Pipeline(
+        _title(words, label), unit, run, private_sizes=unit == "record" and not known,
+        persons=named.get("record", ""), label=label,
+    )  # fmt: skip
+
+
+def _title(words: str, label: str) -> str:
+    return words.replace("evaluate --task regression", "evaluate a number") if label else words
+
+
+def study(protocol: str, method: str = "", unit: str = "party", label: str = "", **options: Any) -> Pipeline:
+    """Return the pipeline of a study; `options`: of `run_study`, and the other arguments as in `command`."""
+    parameters = options.get("parameters", ())
+    title = ", ".join(filter(None, (f"study of {protocol}", method, *(p for p in parameters if p[:5] != "rows="))))
+    options |= {"method": method} if method else {}
+    persons = next((p.removeprefix("record=") for p in parameters if p.startswith("record=")), "")
+    if unit == "record" or label:
+        options["delta"] = 1e-6
+    run = partial(run_study, protocol=protocol, **options)
+    return Pipeline(title, unit, run, private_sizes=unit == "record", persons=persons, label=label)
+
+
+_ABSENT: dict[str, Any] = {"parameters": ("dropouts=1",), "absent": 1}
+_PERSONS: dict[str, Any] = {"ignore": ("ward",), "parameters": ("rows=60", "record=ward")}
+
 
 def pipelines(**options: Any) -> tuple[Pipeline, ...]:
     """Return the pipelines for any table with public rows or a schema: `psephos run` by every method, and averages."""
-    sums = partial(run_sums, simulate_average, AverageOptions, **options)
+    words = (
+        *(f"run --method {method}" for method in METHODS),
+        "run --method statistic --reveal statistic",
+        "run --method own-data --mechanism gaussian",
+        "run --method vote-directions --mechanism gaussian",
+    )
     return (
-        *(_command(f"run --method {method}", method=method, **options) for method in METHODS),
-        _command("run --method statistic --reveal statistic", method="statistic", reveal="statistic", **options),
-        _command("run --method own-data --mechanism gaussian", method="own-data", mechanism="gaussian", **options),
-        _command(
-            "run --method vote-directions --mechanism gaussian",
-            method="vote-directions",
-            mechanism="gaussian",
-            **options,
-        ),
-        _command("run --learners tree,logistic", method="vote", learners=("tree", "logistic"), **options),
-        Pipeline("simulate average", "party", sums),
+        *(command(each, **options) for each in words),
+        command("run --learners tree,logistic", **{"method": "vote", **options}),
+        command("simulate average", **options),
     )
 
 
 def record_pipelines(**options: Any) -> tuple[Pipeline, ...]:
     """Return the pipelines of the protocols that protect a record, which need two classes."""
-    record = {"unit": "record", **options}
     return (
-        _record_command("run --unit record", **record),
-        _record_command("run --unit record --mechanism discrete-laplace", mechanism="discrete-laplace", **record),
-        Pipeline("simulate psgd", "record", partial(run_psgd, **options)),
-        Pipeline("simulate psgd --variant gaussian", "record", partial(run_psgd, variant="gaussian", **options)),
-        Pipeline("simulate pathak", "record", partial(run_pathak, **options)),
+        command("run --unit record", **options),
+        command("run --unit record --mechanism discrete-laplace", **options),
+        command("simulate psgd", "record", **options),
+        command("simulate psgd --variant gaussian", "record", **options),
+        command("simulate pathak", "record", **options),
     )
 
 
 def evaluation_pipelines(**options: Any) -> tuple[Pipeline, ...]:
     """Return the pipelines of private evaluation: of held-out rows, of all rows, and where a party is protected."""
     return (
-        Pipeline("evaluate", "record", partial(run_evaluation, **{"held_out": 0.7, **options}), private_sizes=True),
-        Pipeline("evaluate --rows all", "record", partial(run_evaluation, rows="all", **options), private_sizes=True),
-        Pipeline("evaluate --unit party", "party", partial(run_evaluation, unit="party", **options)),
+        command("evaluate", "record", **{"held_out": 0.7, **options}),
+        command("evaluate --rows all", "record", **options),
+        command("evaluate --unit party", **options),
     )
 
 
 def person_pipelines(column: str) -> tuple[Pipeline, ...]:
     """Return the pipelines of the commands that protect a person with all rows at a party, whom a column names."""
-    record: dict[str, Any] = {"unit": "record", "record": column}
-    laplace = {"mechanism": "discrete-laplace", **record}
-    tally = partial(run_sums, simulate_tally, TallyOptions, **record)
-    evaluated = partial(run_evaluation, record=column, rows="all")
-    commands = (
-        _record_command(f"run --unit record --record {column}", **record),
-        _record_command(f"run --unit record --record {column} --mechanism discrete-laplace", **laplace),
-        Pipeline(f"simulate tally --unit record --record {column}", "record", tally, private_sizes=True),
-        Pipeline(f"evaluate --record {column}", "record", evaluated, private_sizes=True),
+    return (
+        command(f"run --unit record --record {column}"),
+        command(f"run --unit record --record {column} --mechanism discrete-laplace"),
+        command(f"simulate tally --unit record --record {column}"),
+        command(f"evaluate --record {column}", "record", rows="all"),
     )
-    return tuple(replace(command, persons=column) for command in commands)
 
 
 def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
@@ -249,91 +268,62 @@ def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
 
     Each is there of a record, of a person, and of a party.
     """
-    by_party = {"parameters": ("unit=party", "dropouts=1"), "absent": 1}
-    by_person = {"ignore": ("ward",), "parameters": ("rows=60", "record=ward")}
-    runs = (
-        ("run --task regression", "party", "", partial(run_regression)),
-        ("run --task regression --unit record", "record", "", partial(run_regression, unit="record")),
-        ("study of regression", "record", "", _study("regression")),
-        ("study of regression, unit=party", "party", "", _study("regression", **by_party)),
-        ("study of regression, record=ward", "record", "ward", _study("regression", **by_person)),
-        ("evaluate a number", "record", "", partial(run_evaluation, task="regression", held_out=0.95)),
-        ("evaluate a number --rows all", "record", "", partial(run_evaluation, task="regression", rows="all")),
-        (
-            "evaluate a number --record ward",
-            "record",
-            "ward",
-            partial(run_evaluation, task="regression", rows="all", record="ward"),
-        ),
-        ("evaluate a number --unit party", "party", "", partial(run_evaluation, task="regression", unit="party")),
-    )
-    return tuple(
-        Pipeline(name, unit, run, private_sizes=unit == "record", persons=persons, label=label)
-        for name, unit, persons, run in runs
+    by_party: dict[str, Any] = {"parameters": ("unit=party", "dropouts=1"), "absent": 1}
+    evaluate = "evaluate --task regression"
+    return (
+        command("run --task regression", label=label),
+        command("run --task regression --unit record", label=label),
+        study("regression", unit="record", label=label),
+        replace(study("regression", label=label, **by_party), name="study of regression, unit=party"),
+        study("regression", unit="record", label=label, **_PERSONS),
+        command(evaluate, "record", label, held_out=0.95),
+        command(f"{evaluate} --rows all", "record", label),
+        command(f"{evaluate} --record ward", "record", label, rows="all"),
+        command(f"{evaluate} --unit party", label=label),
     )
 
 
 def default_pipelines() -> tuple[Pipeline, ...]:
     """Return the pipelines for the synthetic table: all of these, other options for tables, and studies of one sum."""
-    tally = partial(run_sums, simulate_tally, TallyOptions)
-    rehearsed: dict[str, Any] = {"method": "rehearsed"}
-    with_persons = _study("record", ignore=("ward",), parameters=("rows=60", "record=ward"))
-    absent: dict[str, Any] = {"parameters": ("dropouts=1",), "absent": 1}
-    studies = (*((one, {}) for one in STUDIES), *((one, absent) for one in ABSENT_STUDIES))
+    nothing_public = Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True)
     return (
         *pipelines(),
-        _command("run --method rehearsed", epsilon=(60.0,), **rehearsed),
-        _command("run --method rehearsed --mechanism gaussian", mechanism="gaussian", epsilon=(30.0,), **rehearsed),
-        _command("run --other-labels drop", method="own-data", other_labels="drop"),
-        Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True),
+        command("run --method rehearsed", epsilon=(60.0,)),
+        command("run --method rehearsed --mechanism gaussian", epsilon=(30.0,)),
+        command("run --other-labels drop", method="own-data"),
+        nothing_public,
         Pipeline("run --schema", "party", run_by_schema, without_public=True),
-        Pipeline("simulate tally", "party", tally),
-        Pipeline("simulate tally --reveal statistic", "party", partial(tally, reveal="statistic")),
-        *(
-            Pipeline(
-                f"study of {protocol}, {method}{', dropouts=1' if more else ''}",
-                "party",
-                partial(run_study, protocol=protocol, method=method, **more),
-            )
-            for (protocol, method), more in studies
-        ),
-        Pipeline("study of record, newton, record=ward", "record", with_persons, private_sizes=True, persons="ward"),
-        Pipeline("study of record, newton", "record", _study("record", method="newton"), private_sizes=True),
-        Pipeline("study of record, newton, dropouts=1", "record", _study("record", **absent), private_sizes=True),
-        Pipeline("study of rehearsed", "party", partial(run_study, protocol="rehearsed", epsilon=60.0)),
+        command("simulate tally"),
+        command("simulate tally --reveal statistic"),
+        study("tally", "soft"),
+        study("statistic", "statistic"),
+        study("statistic", "own-data"),
+        study("statistic", "vote-directions"),
+        study("average", "avg"),
+        study("average", "whitened"),
+        study("statistic", "whitened", **_ABSENT),
+        study("average", "own-data", **_ABSENT),
+        study("average", "avg", **_ABSENT),
+        study("record", "newton", "record", **_PERSONS),
+        study("record", "newton", "record"),
+        study("record", "newton", "record", **_ABSENT),
+        study("rehearsed", epsilon=60.0),
         *record_pipelines(),
-        _record_command("run --unit record --text code", unit="record", text=("code",)),
+        command("run --unit record --text code"),
         *regression_pipelines("score"),
         *evaluation_pipelines(),
         *person_pipelines("ward"),
     )
 
 
-def _study(protocol: str, **chosen: Any) -> partial[RunRecord]:
-    """Return the run of a study that protects records or numbers."""
-    return partial(run_study, protocol=protocol, delta=1e-6, **chosen)
-
-
-def _command(name: str, **options: Any) -> Pipeline:
-    return Pipeline(name, "party", partial(run_job, **options))
-
-
-def _record_command(name: str, **options: Any) -> Pipeline:
-    return Pipeline(name, "record", partial(run_job, **options), private_sizes=True)
-
-
 def neighbours_of(pipeline: Pipeline) -> tuple[Neighbour, ...]:
     """Return the neighbours that a pipeline must protect, and `NO_CHANGE`."""
-    records = RECORDS if pipeline.private_sizes else (RECORD,)
-    if pipeline.persons:
-        reordered = (neighbour for neighbour in RECORDS if neighbour.reorders)
-        persons = (
-            Neighbour("one person replaced", replace_person(pipeline.persons)),
-            Neighbour("one person added", add_person(pipeline.persons)),
-            Neighbour("one person removed", remove_person(pipeline.persons)),
-        )
-        records = (*persons, *reordered)
-    changes = NEIGHBOURS if pipeline.unit == "party" else records
+    if pipeline.unit == "party":
+        changes = NEIGHBOURS
+    elif pipeline.persons:
+        changes = (*of_persons(pipeline.persons), *(neighbour for neighbour in RECORDS if neighbour.reorders))
+    else:
+        changes = RECORDS if pipeline.private_sizes else (RECORD,)
     numeric = (EXTREME_LABEL,) if pipeline.label and not pipeline.persons else ()
     return (*changes, *numeric, NO_CHANGE)
 

@@ -1,19 +1,18 @@
 """Neighbouring tables: the same file with other rows of one party.
 
-Each change is a function of a table, the name of the party and a random generator, and returns another table. The rows
-of the other parties and the public rows stay as they are, in the same order; but pandas may write their cells otherwise
-into the neighbour's file (`PartyTable.write`).
+A change returns another table, in which the rows of other parties and the public rows are the same, in the same order;
+but pandas may write their cells otherwise into the neighbour's file (`PartyTable.write`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,19 +21,6 @@ from psephos.protocol.errors import DataError, PsephosError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "BY_NAME",
-    "NEIGHBOURS",
-    "NO_CHANGE",
-    "RECORD",
-    "RECORDS",
-    "SCHEMA",
-    "Neighbour",
-    "PartyTable",
-    "is_own_error",
-    "synthetic_table",
-]
 
 Generator = np.random.Generator
 FOREIGN = "no such class"
@@ -182,16 +168,33 @@ maximum = 3
 Change = Callable[[PartyTable, str, Generator], PartyTable]
 
 
-def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Duplicate one to three of the party's rows, at random places."""
+def _one_of(places: Sequence[Any], generator: Generator) -> Any:
+    return places[int(generator.integers(len(places)))]
+
+
+def _without(table: PartyTable, places: Any) -> PartyTable:
+    return table.with_cells(table.cells.drop(index=table.cells.index[places]))
+
+
+def _inserted(table: PartyTable, rows: pd.DataFrame, at: int) -> PartyTable:
     import pandas as pd
 
-    copies = generator.choice(table.places(party), size=generator.integers(1, 4))
-    cells = table.cells
-    for place in copies:
-        at = int(generator.integers(len(cells) + 1))
-        cells = pd.concat([cells.iloc[:at], table.cells.iloc[[place]], cells.iloc[at:]])
-    return table.with_cells(cells)
+    return table.with_cells(pd.concat([table.cells.iloc[:at], rows, table.cells.iloc[at:]]))
+
+
+def _new_rows(table: PartyTable, party: str, sources: Any, classes: Sequence[str]) -> pd.DataFrame:
+    """Return copies of any rows, as rows of the party with these classes."""
+    rows: pd.DataFrame = table.cells.iloc[sources].copy()
+    rows[table.party], rows[table.label] = party, classes
+    return rows
+
+
+def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Duplicate one to three of the party's rows, at random places."""
+    other = table
+    for place in generator.choice(table.places(party), size=generator.integers(1, 4)):
+        other = _inserted(other, table.cells.iloc[[place]], int(generator.integers(len(other.cells) + 1)))
+    return other
 
 
 def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -199,8 +202,7 @@ def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTab
     places = table.places(party)
     if len(places) < 2:
         return table
-    removed = generator.choice(places, size=generator.integers(1, len(places)), replace=False)
-    return table.with_cells(table.cells.drop(index=table.cells.index[removed]))
+    return _without(table, generator.choice(places, size=generator.integers(1, len(places)), replace=False))
 
 
 def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -208,10 +210,9 @@ def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTa
     classes, places, cells = table.classes, table.places(party), table.cells.copy()
     if table.numeric(table.label):
         cells.loc[places, table.label] = generator.choice(classes, size=len(places))
-        return table.with_cells(cells)
-    first = cells.loc[places[0], table.label]
-    others = [name for name in classes if name != first]
-    cells.loc[places, table.label] = others[int(generator.integers(len(others)))]
+    else:
+        first = cells.loc[places[0], table.label]
+        cells.loc[places, table.label] = _one_of([name for name in classes if name != first], generator)
     return table.with_cells(cells)
 
 
@@ -223,12 +224,11 @@ def add_foreign_label(table: PartyTable, party: str, generator: Generator) -> Pa
 
 
 def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a value that no other row has into a cell of the party, in a column of text."""
+    """Put a value that no other row has into a cell of the party, in a column of text (or dates, which refuse it)."""
     texts = [name for name in table.features if not table.numeric(name)]
-    # A date column counts as text here; it refuses other text, with an error for the party.
     if not texts:
         return table
-    column = texts[int(generator.integers(len(texts)))]
+    column = _one_of(texts, generator)
     return table.with_value(_one_of(table.places(party), generator), column, NEW_VALUE)
 
 
@@ -254,100 +254,62 @@ def insert_extreme_label(table: PartyTable, party: str, generator: Generator) ->
 
 def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     """Permute the party's rows."""
-    places = table.places(party)
-    order = np.arange(len(table.cells))
+    places, order = table.places(party), np.arange(len(table.cells))
     order[places] = generator.permutation(places)
     return table.with_cells(table.cells.iloc[order])
 
 
 def replace_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     """Replace all the party's rows by a random number of copies of any party's rows, with random classes."""
-    import pandas as pd
-
-    classes, count = table.classes, int(generator.integers(1, 2 * len(table.places(party)) + 1))
-    new = table.cells.iloc[generator.integers(len(table.cells), size=count)].copy()
-    new[table.party] = party
-    new[table.label] = [classes[place] for place in generator.integers(len(classes), size=count)]
-    others = table.cells[table.cells[table.party] != party]
-    at = int(generator.integers(len(others) + 1))
-    return table.with_cells(pd.concat([others.iloc[:at], new, others.iloc[at:]]))
+    count = int(generator.integers(1, 2 * len(table.places(party)) + 1))
+    sources = generator.integers(len(table.cells), size=count)
+    new = _new_rows(table, party, sources, [_one_of(table.classes, generator) for _ in range(count)])
+    others = _without(table, table.places(party))
+    return _inserted(others, new, int(generator.integers(len(others.cells) + 1)))
 
 
 def replace_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Replace one of the party's rows by a copy of any party's row, with a random class."""
-    place = _one_of(table.places(party), generator)
-    cells, classes = table.cells.copy(), table.classes
-    cells.iloc[place] = table.cells.iloc[int(generator.integers(len(cells)))].to_numpy()
-    cells.loc[place, table.party] = party
-    cells.loc[place, table.label] = classes[int(generator.integers(len(classes)))]
-    return table.with_cells(cells)
+    """Replace one of the party's rows, in its place, by a copy of any party's row, with a random class."""
+    place, source = _one_of(table.places(party), generator), generator.integers(len(table.cells), size=1)
+    new = _new_rows(table, party, source, [_one_of(table.classes, generator)])
+    return _inserted(_without(table, [place]), new, place)
 
 
 def add_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     """Add a copy of any party's row to the party, with a random class and, half of the time, a very large number."""
-    import pandas as pd
-
-    new = table.cells.iloc[[int(generator.integers(len(table.cells)))]].copy()
-    new[table.party] = party
-    new[table.label] = table.classes[int(generator.integers(len(table.classes)))]
+    new = _new_rows(table, party, [int(generator.integers(len(table.cells)))], [_one_of(table.classes, generator)])
     numbers = [name for name in table.features if table.numeric(name)]
     if numbers and generator.random() < 0.5:
-        new[numbers[int(generator.integers(len(numbers)))]] = EXTREME
-    at = int(generator.integers(len(table.cells) + 1))
-    return table.with_cells(pd.concat([table.cells.iloc[:at], new, table.cells.iloc[at:]]))
+        new[_one_of(numbers, generator)] = EXTREME
+    return _inserted(table, new, int(generator.integers(len(table.cells) + 1)))
 
 
 def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     """Remove one of the party's rows; at least one remains."""
     places = table.places(party)
-    if len(places) < 2:
-        return table
-    return table.with_cells(table.cells.drop(index=table.cells.index[_one_of(places, generator)]))
+    return table if len(places) < 2 else _without(table, [_one_of(places, generator)])
 
 
-def replace_person(column: str) -> Change:
-    """Return the change that replaces all rows of one of the party's persons by those of another person."""
-
-    def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-        return _with_person(_without_person(table, party, column, generator), party, column, generator)
-
-    return change
-
-
-def add_person(column: str) -> Change:
-    """Return the change that adds the twelve rows of a new person to the party, as in `replace_person`."""
-
-    def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-        return _with_person(table, party, column, generator)
-
-    return change
+def add_person(table: PartyTable, party: str, generator: Generator, *, column: str) -> PartyTable:
+    """Add the twelve rows of a new person to the party; `column` names persons."""
+    source = [int(generator.integers(len(table.cells)))] * 12
+    new = _new_rows(table, party, source, [_one_of(table.classes, generator)] * 12)
+    new[column] = NEW_VALUE
+    return _inserted(table, new, len(table.cells))
 
 
-def remove_person(column: str) -> Change:
-    """Return the change that removes all rows of one of the party's persons; at least one person remains."""
-
-    def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-        if table.cells.iloc[table.places(party)][column].nunique() < 2:
-            return table
-        return _without_person(table, party, column, generator)
-
-    return change
-
-
-def _with_person(table: PartyTable, party: str, column: str, generator: Generator) -> PartyTable:
-    import pandas as pd
-
-    new = table.cells.iloc[[int(generator.integers(len(table.cells)))] * 12].copy()
-    new[table.party], new[column] = party, NEW_VALUE
-    new[table.label] = table.classes[int(generator.integers(len(table.classes)))]
-    return table.with_cells(pd.concat([table.cells, new]))
-
-
-def _without_person(table: PartyTable, party: str, column: str, generator: Generator) -> PartyTable:
+def remove_person(table: PartyTable, party: str, generator: Generator, *, column: str, fewest: int = 2) -> PartyTable:
+    """Remove all rows of one of the party's persons, where there are `fewest` or more; `column` names persons."""
     own = table.cells.iloc[table.places(party)]
-    names = sorted(own[column].unique())
-    person = names[int(generator.integers(len(names)))]
-    return table.with_cells(table.cells.drop(index=own.index[own[column] == person]))
+    if own[column].nunique() < fewest:
+        return table
+    person = _one_of(sorted(own[column].unique()), generator)
+    return _without(table, own.index[own[column] == person])
+
+
+def replace_person(table: PartyTable, party: str, generator: Generator, *, column: str) -> PartyTable:
+    """Replace all rows of one of the party's persons by those of another person."""
+    return add_person(remove_person(table, party, generator, column=column, fewest=1), party, generator, column=column)
 
 
 def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -358,10 +320,6 @@ def interleave_rows(table: PartyTable, party: str, generator: Generator) -> Part
     for owner in np.unique(owners):
         order[turns == owner] = np.flatnonzero(owners == owner)
     return table.with_cells(table.cells.iloc[order])
-
-
-def _one_of(places: list[int], generator: Generator) -> int:
-    return places[int(generator.integers(len(places)))]
 
 
 @dataclass(frozen=True)
@@ -411,6 +369,12 @@ EXTREME_LABEL = Neighbour("an extreme label", insert_extreme_label)
 
 NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
 """A change of no party's rows, after which all results must be equal."""
+
+
+def of_persons(column: str) -> tuple[Neighbour, ...]:
+    """Return the changes for protocols that protect a person with all rows at a party, whom a column names."""
+    changes = {"replaced": replace_person, "added": add_person, "removed": remove_person}
+    return tuple(Neighbour(f"one person {how}", partial(change, column=column)) for how, change in changes.items())
 
 
 def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:

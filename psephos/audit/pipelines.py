@@ -1,8 +1,9 @@
 """Record what leaves a party, and what is written for the public, when a command runs on a table.
 
-A pipeline is a function of a table and of a directory for its files. It calls what the command calls: `Job` for
-`psephos run`, the `simulate_*` functions for `psephos simulate`, and the members' roles for a study. Keys are short,
-and the noise comes from a fixed seed, so that it is equal for two tables and drops out of their difference.
+A pipeline is a function of a table and of a directory for its files. It calls what the command calls: a `Job` or a run
+of one sum, the `simulate_*` functions, or, for a study, the members' roles, each in a directory as `psephos join` makes
+it, under a dealt key. Keys are short, and the noise comes from a fixed seed, so that it is equal for two tables and
+drops out of their difference.
 """
 
 from __future__ import annotations
@@ -18,46 +19,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.audit.adversary import Replacements, Tampering
 from psephos.audit.neighbours import SCHEMA, PartyTable
-from psephos.curator.evaluation import evaluation_sensitivity
-from psephos.curator.statistic import grid_sensitivity
+from psephos.curator.ledger import Release
+from psephos.curator.psgd.agreement import agree
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.splits import Split
-from psephos.model import MODEL_FILE
-from psephos.parties.noise import Shares
+from psephos.model import MODEL_FILE, Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
 from psephos.progress import silent
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import InvalidParameter, PsephosError
+from psephos.protocol.pathak.noise import record_sensitivity
+from psephos.protocol.roles import Step
+from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Transcript
-from psephos.results.runs import SumResult
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
 from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.key_setup import setup_keys
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.regression import RegressionRun
 from psephos.simulation.sum_options import SumOptions
 from psephos.simulation.sums import populate
-from psephos.specs.average import OwnDataSpec
 from psephos.specs.base import SumSpec
-from psephos.specs.evaluation import EvaluationSpec
-from psephos.specs.record import RecordSpec
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.statistic import StatisticSpec
-from psephos.specs.tally import TallySpec
-
-__all__ = [
-    "SETTINGS",
-    "Bound",
-    "Pipeline",
-    "RunRecord",
-    "add_files",
-    "digest_of",
-    "has_onnx",
-    "messages_of",
-    "public_files",
-    "record_sum",
-    "run_by_schema",
-    "run_job",
-    "run_sums",
-    "table_options",
-]
+from psephos.specs.registry import SPECS, participants_of, spec_of
+from psephos.specs.study import StudyTerms
+from psephos.study.builder import NewOptions, make_study
+from psephos.study.card import card
+from psephos.study.identity import Identity, fingerprint
+from psephos.study.member import sign
+from psephos.study.release import make_release, read_release
 
 Vector = tuple[int, ...]
 
@@ -87,13 +80,9 @@ class Bound:
 
     l1: float = np.inf
     l2: float = np.inf
-    votes: int = 0
 
     def ratio(self, change: NDArray[Any]) -> float:
         """Return the largest ratio of a change to its bound; `change`: the difference of two vectors, (D,)."""
-        if self.votes:
-            changed = np.any(change.reshape(-1, self.votes) != 0, axis=1)
-            return float(changed.mean())
         lengths = change.astype(np.float64)
         return float(max(np.abs(lengths).sum() / self.l1, np.linalg.norm(lengths) / self.l2))
 
@@ -152,26 +141,33 @@ def table_options(table: PartyTable, directory: Path) -> dict[str, Any]:
     return {"data": str(path), "label": table.label, "party": table.party, "public": table.public or None}
 
 
+def _options(table: PartyTable, directory: Path, defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> Any:
+    """Write the table to the directory; return the options with which a command reads it."""
+    path = table.write(directory / "table.csv")
+    named = {"data": str(path), "label": table.label, "party": table.party, "public": table.public or None}
+    return {**SETTINGS, **defaults, **named, **chosen}
+
+
 # -- encrypted sums
 
 
 def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     """Run `psephos run` and record its files as well. `chosen`: fields of `JobOptions`."""
-    options = JobOptions(**{**SETTINGS, "workers": 1, **table_options(table, directory), **chosen})
-    job, transcript = Job(options), Transcript(secrets=True)
-    result = job.run(transcript=transcript)
-    job.write(result, directory, onnx=has_onnx())
-    record = _of_sums(job.options, job.split, transcript, result)
-    add_files(record, directory)
-    return record
-
-
-def add_files(record: RunRecord, directory: Path) -> None:
-    """Record the public files of a run."""
+    options = JobOptions(**_options(table, directory, {"workers": 1}, chosen))
+    if options.task == "regression":
+        run = RegressionRun(options)
+        done, record = _record_run(run, "regression")
+        run.write(*run.release(done), directory, onnx=has_onnx())
+    else:
+        job, transcript = Job(options), Transcript(secrets=True)
+        result = job.run(transcript=transcript)
+        job.write(result, directory, onnx=has_onnx())
+        record = _of_sums(job.options, job.split, transcript, result)
     record.files = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
             record.whole[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return record
 
 
 def run_by_schema(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
@@ -183,24 +179,20 @@ def run_by_schema(table: PartyTable, directory: Path, **chosen: Any) -> RunRecor
 
 def run_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     """Run `psephos simulate tally` or `average`: the function `simulate` with options of the class `kind`."""
-    settings = {**SETTINGS, "workers": 1, "draws": 1, **table_options(table, directory), **chosen}
-    options, split = load_split(kind(**settings))
+    options, split = load_split(kind(**_options(table, directory, {"workers": 1, "draws": 1}, chosen)))
     transcript = Transcript(secrets=True)
     return _of_sums(options, split, transcript, simulate(options, data=split, transcript=transcript))
 
 
-def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: SumResult) -> RunRecord:
+def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: Any) -> RunRecord:
     """Record a run of encrypted sums."""
-    names = OwnTable(options).owners
-    population = populate(options, split, silent)
+    names, population = OwnTable(options).owners, populate(options, split, silent)
     record = RunRecord(roster=names, messages=messages_of(transcript))
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
         record.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
-    unknown = options.parties - getattr(options, "dropouts", 0) - (options.opening_threshold - 1)
     for phase, round_, contribution, vectors in result.evaluation.contributions:
-        record_sum(
-            record, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown
-        )
+        named = {names[n]: vector for n, vector in vectors.items()}
+        record_sum(record, phase, round_, contribution.spec, named, _unknown(options))
     joint = {phase.split()[-1] for phase in record.shares}
     for one in result.evaluation.scores:
         release = result.privacy.get(one.method)
@@ -211,28 +203,32 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
     return record
 
 
+def _record_run(run: RegressionRun | EvaluationRun, phase: str) -> tuple[Any, RunRecord]:
+    """Take the one sum of a run; return it and its record."""
+    transcript, names = Transcript(secrets=True), OwnTable(run.options).owners
+    done = run.sum(transcript=transcript)
+    record = RunRecord(roster=names, messages=messages_of(transcript))
+    record.local = {name: {"rows": digest_of(*run.rows_of(number)[:2])} for number, name in enumerate(names)}
+    vectors = {names[number]: vector for number, vector in done.vectors.items()}
+    record_sum(record, phase, done.round, run.spec, vectors, _unknown(run.options))
+    return done, record
+
+
+def _unknown(options: Any) -> int:
+    """Return the least number of parties whose noise t - 1 colluding key holders do not know."""
+    unknown: int = options.parties - getattr(options, "dropouts", 0) - (options.opening_threshold - 1)
+    return unknown
+
+
 def record_sum(
     record: RunRecord, name: str, round_: Round, spec: SumSpec, vectors: Mapping[str, Vector], unknown: int
 ) -> None:
     """Record one sum: its terms, every party's vector, and the bounds that the specification claims."""
-    shares = spec.shares if isinstance(spec, StatisticSpec | RecordSpec | RehearsedSpec | EvaluationSpec) else None
-    plan = round_.plan
+    shares, plan = getattr(spec, "shares", None), round_.plan
     public = (plan.length, plan.minimum, plan.maximum, plan.addends, round_.minimum_ballots, round_.proofs)
     record.terms[name] = (round_.kind, round_.context.hex(), *public, shares)
-    record.vectors[name] = dict(vectors)
-    if isinstance(spec, TallySpec):
-        record.bounds[name] = Bound(votes=spec.classes - 1)
-    elif isinstance(spec, EvaluationSpec):
-        record.bounds[name] = Bound(evaluation_sensitivity(spec.release_plan.grid).value)
-    elif isinstance(spec, RecordSpec | RehearsedSpec):
-        record.bounds[name] = Bound(spec.release_plan.l1.value, spec.release_plan.l2.value)
-    elif isinstance(spec, StatisticSpec | OwnDataSpec):
-        l1, l2 = grid_sensitivity(spec.release_plan.grid)
-        record.bounds[name] = Bound(l1.value, l2.value)
-    else:
-        # The vector lies in a ball whose radius is the largest entry that the plan allows.
-        record.bounds[name] = Bound(l2=2.0 * plan.maximum)
-    if isinstance(shares, Shares):
+    record.vectors[name], record.bounds[name] = dict(vectors), Bound(*spec.sensitivities)
+    if shares is not None:
         record.shares[name] = unknown, shares.contributors
 
 
@@ -247,6 +243,174 @@ def digest_of(*arrays: NDArray[Any]) -> str:
     for array in arrays:
         digest.update(repr((array.shape, array.dtype)).encode() + np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
+
+
+# -- protocols of their own, whose roles are observed
+
+
+def _observed(
+    simulate: Any, kind: Any, phase: str, vector: Any, table: PartyTable, directory: Path, chosen: Mapping[str, Any]
+) -> tuple[RunRecord, Any, Any, Any]:
+    """Run a simulation; return its record, options, result and one party's role.
+
+    `vector`: what a party adds to the sum, of its role's result.
+    """
+    options, split = load_split(kind(**_options(table, directory, {"lam": 0.1, "epsilon": 1.0}, chosen)))
+    names, transcript = OwnTable(options).owners, Transcript(secrets=True)
+    results: dict[str, Any] = {}
+
+    class Observed(Tampering):
+        def observe(self, step: Step) -> None:
+            results[self.name] = self.honest, self.honest.result(step.state)
+
+    roles: Replacements = dict.fromkeys((f"party {number}" for number in range(options.parties)), Observed)
+    result = simulate(options, data=split, roles=roles, transcript=transcript)
+    record = RunRecord(roster=names, messages=messages_of(transcript))
+    for number, name in enumerate(names):
+        party, account = results[f"party {number}"]
+        record.vectors.setdefault(phase, {})[name] = vector(account)
+        record.local[name] = {"rows": digest_of(*split.party(number))}
+    return record, options, result, party
+
+
+def run_psgd(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run the first step of `psephos simulate psgd`; later steps start from a public point."""
+    run, phase = (simulate_psgd, PsgdOptions), "gradients"
+    settings = {"steps": 1, **chosen}
+    record, options, result, party = _observed(*run, phase, lambda state: state.vector, table, directory, settings)
+    series = party.terms.series
+    record.bounds[phase] = Bound(l2=result.gradient_sensitivity / series.pitch)
+    record.terms[phase] = replace(series, nonce=bytes(16)), tuple(result.party_sizes)
+    # Every party knows its own share; the variant "gaussian" does not count it already.
+    colluders = max(0, options.opening_threshold - 1 - (options.variant == "gaussian"))
+    needed = agree(replace(options, colluders=colluders), result.party_sizes, result.features, bytes(16)).series
+    record.shares["fresh noise of a share"] = series.step_scale, needed.step_scale
+    record.shares["fixed noise of a share"] = min(series.fixed_sigmas), min(needed.fixed_sigmas)
+    return record
+
+
+def run_pathak(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos simulate pathak` with noise for a public number of rows."""
+
+    def sent(contribution: Any) -> Vector:
+        return tuple(w + e for w, e in zip(contribution.parameters, contribution.noise[0], strict=True))
+
+    run, phase = (simulate_pathak, PathakOptions), "parameters"
+    record, _, _, party = _observed(*run, phase, sent, table, directory, chosen)
+    terms = party.terms
+    root = float(np.sqrt(terms.features))
+    sensitivity = record_sensitivity(terms, terms.smallest_size) / terms.pitch
+    # Both vectors are rounded to the grid, which moves each entry by up to half a unit.
+    record.bounds[phase] = Bound(root * sensitivity + terms.features, sensitivity + root)
+    record.terms[phase] = replace(terms, nonce="0" * 32)
+    return record
+
+
+# -- evaluation
+
+
+def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier | ReleasedRegressor:
+    """Return a model of a table, from its encoding and public rows."""
+    assert split.encoding is not None
+    classes, public = split.dataset.classes, np.asarray(split.X_auxiliary, dtype=np.float64)
+    rows = len(classes) if len(classes) > 2 else 1
+    weights = np.random.default_rng(0).normal(size=(rows, public.shape[1]))
+    weights /= np.abs(public).max(axis=0) + 1.0
+    common: dict[str, Any] = {
+        "psephos_model": 1,
+        "encoding": split.encoding,
+        "method": "fixed",
+        "parties": options.parties,
+        "release": Release("discrete-laplace", 1.0, 0.0, options.unit),
+    }
+    if not options.numeric_label:
+        coefficients = tuple(map(tuple, weights.tolist()))
+        return ReleasedClassifier(Model(classes=classes, coefficients=coefficients, intercepts=(0.0,) * rows, **common))
+    labels = split.public_labels[np.isfinite(split.public_labels)]
+    low, high = np.quantile(labels, [0.35, 0.65]).tolist()  # so that labels at the bounds are frequent
+    assert options.label is not None
+    return ReleasedRegressor(
+        RegressionModel(
+            task="regression",
+            label=options.label,
+            ranges=tuple(zip(public.min(axis=0).tolist(), public.max(axis=0).tolist(), strict=True)),
+            coefficients=tuple(weights[0].tolist()),
+            intercept=float(labels.mean()),
+            bounds=(low, high),
+            **common,
+        )
+    )
+
+
+def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos evaluate` on a model whose coefficients are fixed numbers."""
+    options = EvaluationOptions(**_options(table, directory, {"workers": 1, "epsilon": 1.0}, chosen))
+    run = EvaluationRun(options, _fixed_model(*load_split(options)))
+    _, record = _record_run(run, "errors" if options.numeric_label else "histogram")
+    record.files = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
+    return record
+
+
+# -- studies
+
+HOLDERS, THRESHOLD = 5, 3
+
+
+def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: Any) -> RunRecord:
+    """Run every party of a study: each has a file of its own rows, and all have the public rows."""
+    names = table.parties
+    members = [Identity.create(name, directory / f"member {number}") for number, name in enumerate(names)]
+    curator = Identity.create("curator", directory / "curator")
+    public = _file(table, table.public, directory / "public.csv")
+    kind = SPECS[chosen.get("protocol", NewOptions.protocol)]
+    options = NewOptions(
+        curator=str(curator.directory / "card.toml"),
+        public=str(public),
+        label=table.label,
+        classes=() if kind.numeric else tuple(table.classes),
+        key_bits=256,
+        holders=HOLDERS,
+        threshold=THRESHOLD,
+        trial=True,
+        curator_noise=not kind.joint,
+        **chosen,
+    )
+    study, samples = make_study(options, [member.directory / "card.toml" for member in members])
+    spec = spec_of(StudyTerms(study, samples))
+    if not isinstance(spec, SumSpec):
+        raise InvalidParameter(f"the audit runs studies of one encrypted sum, which {study.protocol} is not")
+    if getattr(spec, "shares", None) is not None:
+        spec = replace(spec, simulation_seed=1)  # type: ignore[type-var]
+    record = RunRecord(roster=tuple(member.name for member in study.parties))
+    degree = spec.best_degree(study.key_bits, len(names))
+    sizes: dict[str, Any] = {"degree": degree, "holders": HOLDERS, "threshold": THRESHOLD}
+    keys = setup_keys(len(names), key_bits=study.key_bits, test_key=True, **sizes)
+    round_, vectors = spec.terms(keys.threshold_key, participants_of(study)), {}
+    for number, (name, identity) in enumerate(zip(names, members, strict=True)):
+        member = sign(study, identity)
+        member.keep(public=str(public), data=str(_file(table, name, directory / f"{name}.csv")))
+        record.local[name] = {"rows": digest_of(*member.voter)}
+        if number >= len(names) - absent:
+            continue
+        role = spec.party(number, identity.key, spec.prepare(member.voter), round_, ledger=OnceLedger())
+        vectors[name] = role.result(role.start().state)
+    unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
+    record_sum(record, study.protocol, round_, spec, vectors, unknown)
+    record.terms["parameters"] = dict(study.parameters)
+    record.terms["samples"] = study.public_table.hex(), study.classes, study.features, study.minimum_ballots
+    total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
+    content = make_release(study, samples, OpenedSum(total, tuple(range(len(vectors)))))
+    text = card(study, read_release(study, samples, content))
+    # The digest differs between any two studies, and does not depend on rows.
+    record.files = public_files(content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), ""))
+    return record
+
+
+def _file(table: PartyTable, owner: str, path: Path) -> Path:
+    """Write the rows of one owner to a file, without the column of the owners; return its path."""
+    own = table.with_cells(table.cells[table.cells[table.party] == owner])
+    replace(own, cells=own.cells.drop(columns=[table.party])).write(path)
+    return path
 
 
 # -- public files

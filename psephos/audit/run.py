@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from joblib import Parallel, cpu_count, delayed
 
 from psephos.audit.case_ceremony import CEREMONY
-from psephos.audit.case_liars import LIARS
 from psephos.audit.case_pathak import PATHAK
 from psephos.audit.case_pathak_liars import PATHAK_LIARS
 from psephos.audit.case_psgd import PSGD, PSGD_GAUSSIAN
-from psephos.audit.case_psgd_liars import PSGD_LIARS
 from psephos.audit.case_statistic import STATISTICS
 from psephos.audit.case_tally import TALLY
 from psephos.audit.compare import detectable_accuracy
+from psephos.audit.liars import LIARS, PSGD_LIARS
 from psephos.audit.model import AnalysisContext, Case, CheckResult, judge
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter

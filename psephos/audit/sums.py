@@ -1,7 +1,6 @@
-"""What the analyses of all encrypted sums share: runs, views of coalitions, and common checks.
+"""Analyses of encrypted sums: runs, views of coalitions, and their checks.
 
-The analysis of one kind of sum is a subclass of `SumAnalysis`, which says what the parties submit and what the ideal
-functionality outputs. Real runs are those of `psephos.simulation`, simulated ones those of `simulators`.
+Real runs are those of `psephos.simulation`, simulated ones those of `simulators`.
 """
 
 from __future__ import annotations
@@ -10,11 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
+import numpy as np
 from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
+from psephos.audit.ideal import ideal_sum
 from psephos.audit.model import AnalysisContext, CheckResult, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
@@ -26,7 +28,6 @@ from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.transcript import SentMessage
 from psephos.simulation.encrypted_sum import PartyFactory
-from psephos.specs.base import SumSpec
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,41 @@ class SumAnalysis(ABC):
     degree: int = field(default=1, kw_only=True)
 
     @abstractmethod
-    def spec(self, context: AnalysisContext) -> SumSpec:
+    def spec(self, context: AnalysisContext) -> Any:
         """Return the specification of what is summed."""
 
-    def round(self, context: AnalysisContext, label: str) -> Round:
-        """Return a fresh round."""
-        return round_of(self.setting(context), self.spec(context), context.coins(label, "round"))
+    @abstractmethod
+    def data(self, context: AnalysisContext, inputs: str) -> Sequence[Any]:
+        """Return what each party brings; `inputs` names one of the inputs of the analysis, such as "honest"."""
 
     @abstractmethod
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
+        """Return the parties' vectors without noise, worked out without the roles."""
+
+    def round(self, context: AnalysisContext, label: str, **conditions: Any) -> Round:
+        """Return a fresh round; `conditions`: as in `round_of`."""
+        return round_of(self.setting(context), self.spec(context), context.coins(label, "round"), **conditions)
+
     def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
-        """Return what makes the parties; `inputs` names one of the inputs of the analysis, such as "honest"."""
+        """Return what makes the parties."""
+        return PartyFactory(self.spec(context), self.data(context, inputs))
 
-    @abstractmethod
+    def noise(self, length: int, shares: int, generator: np.random.Generator) -> list[int]:
+        """Return the sum of so many parties' shares of the noise, as the functionality draws it."""
+        return [0] * length
+
     def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
-        """Return what the functionality gives to the curator."""
+        """Return what the functionality gives to the curator; `own`: the coalition's vectors."""
+        honest = [vector for p, vector in enumerate(self.exact(context)) if p not in own]
+        noise = self.noise(len(honest[0]), len(honest), np.random.default_rng([context.seed, number, 78]))
+        return ideal_sum(*honest, *own.values(), noise)
 
     def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
         """Return the vector that the ballot of party 0 encrypts."""
-        return list(run.vectors[0])
+        return self.exact(context)[0]
 
     def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
-        """Yield (name, number) of what a coalition computes from the opened sums."""
+        """Yield (name, number) of what a coalition computes from the opened sums; None where they are exact."""
         return None
 
     # -- runs
@@ -160,6 +175,17 @@ class SumAnalysis(ABC):
     def deviating_requests(self, context: AnalysisContext) -> CheckResult:
         """Check that every request other than the agreed one is refused."""
         return deviations(self.setting(context), partial(self.ballots, context))
+
+    def reads_sum(self, context: AnalysisContext) -> CheckResult:
+        """Check that the curator opens the exact sum."""
+        right = list(self.real(context)[0].opened.sums) == ideal_sum(*self.exact(context))
+        return CheckResult(right, "it opens the exact sum of all vectors")
+
+    def reads_last(self, context: AnalysisContext) -> CheckResult:
+        """Check that all parties but party 0 compute its vector from the exact sum."""
+        first, *others = self.exact(context)
+        rest = np.subtract(self.real(context)[0].opened.sums, ideal_sum(*others))
+        return CheckResult(rest.tolist() == first, "the sum less their own vectors is the vector of party 0")
 
     def reads_ballot(self, members: Members, why: str, context: AnalysisContext) -> CheckResult:
         """Check that t shares, or the dealer's key, open the ballot of party 0; `why`: the evidence."""

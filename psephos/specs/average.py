@@ -17,7 +17,7 @@ from psephos.curator.hamm.averaging import Average, average_of
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.ledger import Release
 from psephos.curator.methods import Method, ReleaseRequest, average_method, own_data_method
-from psephos.curator.statistic import StatisticPlan, for_ballots
+from psephos.curator.statistic import StatisticPlan, for_ballots, grid_sensitivity
 from psephos.parties.party import VectorParty
 from psephos.parties.statistic import OwnDataParty
 from psephos.parties.training import train_parties
@@ -221,6 +221,11 @@ class OwnDataSpec(_ExactSum):
     @property
     def entries(self) -> VectorFormat:
         return VectorFormat(self.release_plan.dimension, self.grid.minimum, self.grid.maximum)
+
+    @property
+    def sensitivities(self) -> tuple[float, float]:
+        l1, l2 = grid_sensitivity(self.grid)
+        return l1.value, l2.value
 
     @property
     def norm_bound(self) -> int:

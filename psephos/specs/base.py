@@ -323,6 +323,12 @@ class SumSpec(Spec):
         return length, min(low, -shares.bound), max(high, shares.bound), parties + shares.parties
 
     @property
+    def sensitivities(self) -> tuple[float, float]:
+        """L1 and L2 sensitivity of the sum, in units of the vectors, for the unit of privacy."""
+        _, low, high = self.entries
+        return np.inf, 2.0 * max(-low, high)  # of vectors in a ball whose radius is the largest entry
+
+    @property
     def norm_bound(self) -> int | None:
         """Largest Euclidean norm of a vector; None where it follows from the range of the entries alone."""
         return None

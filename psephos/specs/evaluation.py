@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -14,6 +15,7 @@ from psephos.curator.evaluation import (
     EvaluationPlan,
     calibrated,
     estimate_evaluation,
+    evaluation_sensitivity,
     plan_error_evaluation,
     plan_evaluation,
 )
@@ -89,6 +91,10 @@ class EvaluationSpec(NoisySumSpec):
     def numeric_label(self) -> NumericLabel | None:
         predictions = self.release_plan.predictions
         return None if predictions is None else predictions.label
+
+    @property
+    def sensitivities(self) -> tuple[float, float]:
+        return evaluation_sensitivity(self.grid).value, math.inf
 
     def counting(self, ballots: int) -> EvaluationPlan:
         return replace(self.release_plan, inflation=self.inflation(ballots))

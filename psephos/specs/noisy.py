@@ -125,6 +125,10 @@ class NoisySumSpec(SumSpec):
         return VectorFormat(self.release_plan.dimension, *entry_range(self.grid, self._party_shares))
 
     @property
+    def sensitivities(self) -> tuple[float, float]:
+        return self.release_plan.l1.value, self.release_plan.l2.value
+
+    @property
     def norm_bound(self) -> int | None:
         """See `SumSpec.norm_bound`; a vector that lies in a ball, plus the party's share of the noise, if any."""
         ball = getattr(self.grid, "ball", None)

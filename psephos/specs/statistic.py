@@ -13,6 +13,7 @@ from psephos.curator.statistic import (
     StatisticRelease,
     fit_statistic,
     for_ballots,
+    grid_sensitivity,
     mechanism_with_less_noise,
     plan_statistic,
     release_total,
@@ -62,6 +63,11 @@ class StatisticSpec(NoisySumSpec):
     @property
     def takes_classifier(self) -> bool:
         return self.release_plan.source in ("votes", "vote-directions")
+
+    @property
+    def sensitivities(self) -> tuple[float, float]:
+        l1, l2 = grid_sensitivity(self.grid)
+        return l1.value, l2.value
 
     def role(
         self, owner: Owner, data: Any, terms: Round, randomness: Randomness, encryptor: Encryptor | None

@@ -103,6 +103,12 @@ class TallySpec(SumSpec):
         return self.auxiliary.context(range(self.classes))
 
     @property
+    def sensitivities(self) -> tuple[float, float]:
+        """See `SumSpec.sensitivities`; each vote may change, from one counted class to another."""
+        changes = float(len(self.auxiliary.samples) * min(2, self.classes - 1))
+        return changes, changes**0.5
+
+    @property
     def group(self) -> int:
         return self.classes - 1
 

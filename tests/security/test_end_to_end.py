@@ -285,12 +285,6 @@ def test_too_little_remaining_noise_is_detected() -> None:
     assert comparison.ratio == 1.5
 
 
-def test_changed_votes_are_counted_individually() -> None:
-    moved = np.array([1, -1, 0, 0, 0, 1, 0, 0], dtype=object)
-    assert Bound(votes=2).ratio(moved) == 0.5
-    assert Bound(l1=6.0, l2=1.0).ratio(moved) == pytest.approx(3**0.5)
-
-
 # -- the command
 
 

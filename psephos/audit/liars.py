@@ -1,0 +1,637 @@
+"""Attacks on the tally and on gradient descent, with proofs and as many confirmations as are safe.
+
+A coalition here deviates from the protocol. It must not gain an honest party's vector, or a sum other than that of the
+valid ballots, and the sender of a wrong message must be named. Each attack is tried on the real roles. A coalition
+makes the attacks of each of its members and those that need several of them. Only the attacks listed here are tried;
+docs/security/proofs.md and docs/protocols/board.md have the theorems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpz
+
+from psephos.audit.adversary import Replacements, Tampering, is_of_kind
+from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
+from psephos.audit.case_psgd import FEATURES, OPTIONS, ORIGIN, RECORDS, STEPS, private_data, psgd_setting
+from psephos.audit.case_psgd import PARTIES as DESCENDING
+from psephos.audit.deviations import request_for, try_requests
+from psephos.audit.ideal import ideal_sum
+from psephos.audit.model import AnalysisContext
+from psephos.audit.settings import AuditSetting, FixedVoter, make_setting, round_of
+from psephos.curator.psgd.agreement import agree
+from psephos.protocol.driver import Driver, replace_roles
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.errors import (
+    DuplicateBallotError,
+    LateBallotError,
+    ProofError,
+    PsephosError,
+    ThresholdError,
+    UnconfirmedError,
+    UnexpectedMessageError,
+    UnseenBallotError,
+    WrongPartialDecryptionError,
+    WrongPointError,
+    WrongRoundError,
+)
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.sharing import lagrange_numerators
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
+from psephos.protocol.psgd.state import PublishedSum
+from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.transcript import SentMessage, Transcript
+from psephos.protocol.wire import HEADER_BYTES, Kind
+from psephos.specs.psgd import HONEST_GRADIENT
+from psephos.specs.secrets import CULPRIT, OTHER_SUM, Secret
+from psephos.specs.tally import HONEST_VOTE, TallySpec
+
+LIE = (5,) * FEATURES
+"""The wrong sum of a step that a holder publishes, in units of the lattice."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened in a run: results by role, all messages, and refusals with the senders of what was refused."""
+
+    terms: Any
+    results: Mapping[str, Any]
+    messages: Sequence[SentMessage]
+    refused: Sequence[tuple[str, PsephosError]]
+
+    @property
+    def errors(self) -> tuple[PsephosError, ...]:
+        return tuple(error for _, error in self.refused)
+
+
+class Game:
+    """The tally under a key of 512 bits, whose last party, first holder, or curator deviates.
+
+    A subclass is another protocol. `vector` is the secret that an honest party's vector is.
+    """
+
+    parties, samples, classes = 5, 20, 3
+    vector: Secret = HONEST_VOTE
+
+    @property
+    def liar(self) -> str:
+        """The name of the party that deviates."""
+        return f"party {self.parties - 1}"
+
+    def setting(self, context: AnalysisContext) -> AuditSetting:
+        """Return the keys of all roles."""
+        make = partial(make_setting, context.coins("liars"), self.parties, key_bits=512)
+        return context.cached("liars setting", make)
+
+    def spec(self, context: AnalysisContext) -> Any:
+        """Return the specification."""
+        return TallySpec(AuxiliarySet(np.arange(self.samples, dtype=np.float64)[:, None]), self.classes)
+
+    def terms(self, context: AnalysisContext, label: str, proofs: Proofs = "knowledge") -> Any:
+        """Return fresh terms as a study has them; `label` names their coins."""
+        coins, confirmations = context.coins("liars round", label), safe_confirmations(3, 2)
+        conditions: dict[str, Any] = {"proofs": proofs, "confirmations": confirmations}
+        return round_of(self.setting(context), self.spec(context), coins, **conditions)
+
+    def data(self, context: AnalysisContext) -> Sequence[Any]:
+        """Return what each party brings."""
+        return [FixedVoter((np.arange(self.samples) + party) % self.classes) for party in range(self.parties)]
+
+    def round(self, terms: Any, announced: Sequence[bytes]) -> Round:
+        """Return the round of the step that was announced last."""
+        round_: Round = terms
+        return round_
+
+    def wrong(self, context: AnalysisContext, outcome: Outcome, valid: Sequence[int]) -> dict[str, str]:
+        """Return the secrets gained in a run, each with what shows it; `valid`: parties with valid ballots."""
+        votes = [(np.arange(self.samples) + party) % self.classes for party in valid]
+        sums = ideal_sum(*([int(v == k) for v in vote for k in range(1, self.classes)] for vote in votes))
+        opened = outcome.results.get("curator")
+        if opened is None or (opened.parties, opened.sums) == (tuple(valid), tuple(sums)):
+            return {}
+        evidence = f"what was opened is not the sum of the ballots of parties {list(valid)}"
+        return {OTHER_SUM.name: evidence, self.vector.name: evidence}
+
+    def opening(
+        self, context: AnalysisContext, label: str, **changes: Any
+    ) -> tuple[Any, Round, list[tuple[str, bytes]], list[Ballot]]:
+        """Return fresh terms with some fields changed, the first round, the messages before its ballots, and these."""
+        terms = replace(self.terms(context, label), **changes)
+        before = self.before_ballots(terms)
+        round_ = self.round(terms, [data for _, data in before])
+        ballots = []
+        for role in self.roles(context, terms)[: self.parties]:
+            step = role.start()
+            posts = step.posts or role.receive(step.state, _entries(before)).posts
+            ballots.append(Ballot.decode(posts[0].data, round_))
+        return terms, round_, before, ballots
+
+    def before_ballots(self, terms: Any) -> list[tuple[str, bytes]]:
+        """Return the messages, with their senders, that the first ballots answer."""
+        return []
+
+    def roles(self, context: AnalysisContext, terms: Any) -> list[Role]:
+        """Return all honest roles; the curator last, so that a role that deviates sends first."""
+        spec, ceremony, data = self.spec(context), self.setting(context).ceremony, self.data(context)
+        keys = enumerate(zip(ceremony.signing_keys, data, strict=True))
+        parties: list[Role] = [spec.party(number, key, own, terms) for number, (key, own) in keys]
+        return [*parties, *(spec.holder(share, terms) for share in ceremony.shares), spec.curator(terms)]
+
+    def run(self, context: AnalysisContext, terms: Any, replacements: Replacements) -> Outcome:
+        """Run the protocol with some roles replaced."""
+        transcript = Transcript(secrets=True)
+        driver = Driver(replace_roles(self.roles(context, terms), replacements), transcript=transcript, strict=False)
+        refused: list[tuple[str, PsephosError]] = []
+        try:
+            driver.run()
+        except PsephosError as error:
+            refused.append(("", error))
+        refused = [(refusal.entry.sender, refusal.error) for _name, refusal in driver.refused] + refused
+        return Outcome(terms, driver.results(), transcript.messages, refused)
+
+    def judge(
+        self, context: AnalysisContext, outcome: Outcome, culprit: str, what: str, valid: Sequence[int]
+    ) -> AttackResult:
+        """Return what a coalition gained in a run, the name of its culprit included."""
+        gains = {secret: f"{what}: {evidence}" for secret, evidence in self.wrong(context, outcome, valid).items()}
+        result = outcome.results.get("curator")
+        opened = getattr(result, "opened", result)
+        named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
+        if not named and not any(culprit == sender or culprit in str(error) for sender, error in outcome.refused):
+            gains[CULPRIT.name] = f"{what}: no error names {culprit}"
+        return AttackResult(gains, outcome.errors)
+
+    def signed(self, context: AnalysisContext, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
+        """Return a ballot that the deviating party signs."""
+        number, vector = self.parties - 1, EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
+        return Ballot.sign(round_, number, vector, self.setting(context).ceremony.signing_keys[number], proof).encode()
+
+
+def _entries(messages: Iterable[tuple[str, bytes]]) -> list[Entry]:
+    return [Entry(number, sender, BOARD, data) for number, (sender, data) in enumerate(messages, 1)]
+
+
+class DescentGame(Game):
+    """A descent, with the keys and data of `case_psgd`. One party may be absent."""
+
+    parties = DESCENDING
+    vector = HONEST_GRADIENT
+
+    def setting(self, context: AnalysisContext) -> AuditSetting:
+        return psgd_setting(context)
+
+    def spec(self, context: AnalysisContext) -> Any:
+        options = replace(OPTIONS, dropouts=1)
+        return options.spec(agree(options, [RECORDS] * self.parties, FEATURES))
+
+    def terms(self, context: AnalysisContext, label: str, proofs: Proofs = "knowledge") -> SeriesTerms:
+        agreement = self.spec(context).agreement
+        agreement = replace(agreement, series=replace(agreement.series, nonce=context.coins(label).draw(16)))
+        terms = replace(OPTIONS, proofs=proofs).terms(agreement, psgd_setting(context).ceremony)
+        return replace(terms, confirmations=safe_confirmations(3, 2))
+
+    def data(self, context: AnalysisContext) -> Sequence[Any]:
+        return private_data(context)
+
+    def round(self, terms: SeriesTerms, announced: Sequence[bytes]) -> Round:
+        return terms.round(Announcement.decode(announced[-1], terms))
+
+    def before_ballots(self, terms: SeriesTerms) -> list[tuple[str, bytes]]:
+        return [("curator", Announcement.create(terms, 1, ORIGIN).encode())]
+
+    def wrong(self, context: AnalysisContext, outcome: Outcome, valid: Sequence[int]) -> dict[str, str]:
+        gains: dict[str, str] = {}
+        points, rounds = self._followed(context, outcome, set(valid))
+        honest = range(self.parties - 1)
+        states = [outcome.results[f"party {number}"].progress for number in honest]
+        if any(state.steps >= len(points) or state.point != points[state.steps] for state in states):
+            evidence = "a point does not follow from the sums of the valid ballots"
+            gains = {OTHER_SUM.name: evidence, self.vector.name: evidence}
+        for number in honest:
+            sent = [m.data or b"" for m in outcome.messages if (m.sender, m.kind) == (f"party {number}", "ballot")]
+            answered = [data[HEADER_BYTES - 32 : HEADER_BYTES] for data in dict.fromkeys(sent)]
+            if not rounds.issuperset(answered) or len(answered) > len(points):
+                gains[self.vector.name] = f"party {number} answers what is not its next step"
+        return gains
+
+    def _followed(
+        self, context: AnalysisContext, outcome: Outcome, valid: set[int]
+    ) -> tuple[list[tuple[float, ...]], set[bytes]]:
+        """Return the points that follow from the valid ballots, and the rounds that the curator may have announced."""
+        terms, key = outcome.terms, self.setting(context).private_key
+        points, rounds, vectors, round_ = [ORIGIN], set(), dict[int, list[int]](), None
+        for message in outcome.messages:
+            data = message.data or b""
+            try:
+                if message.kind == "announcement" and message.sender == "curator":
+                    announcement = Announcement.decode(data, terms)
+                    if (announcement.step, announcement.point) == (len(points), points[-1]) and round_ is None:
+                        round_ = terms.round(announcement)
+                        rounds.add(round_.digest)
+                elif message.kind == "ballot" and round_ is not None:
+                    ballot = Ballot.decode(data, round_)
+                    if ballot.party in valid:
+                        plain = [key.raw_decrypt(c) for c in ballot.ciphertexts]
+                        vectors.setdefault(ballot.party, round_.plan.unpack(plain, 1))
+            except PsephosError:
+                continue
+            if len(vectors) == len(valid):
+                sums = np.sum(list(vectors.values()), axis=0) * terms.series.pitch
+                points.append(tuple(terms.descent.step(np.array(points[-1]), sums, len(points) - 1).tolist()))
+                vectors, round_ = {}, None
+        return points, rounds
+
+
+TALLY, DESCENT = Game(), DescentGame()
+Run = Callable[[AnalysisContext], AttackResult]
+Lie = Callable[[AnalysisContext, Any, Any, bytes], Iterable[bytes]]
+"""(context, terms, the round, a message of the honest role) -> the messages that are sent in its place."""
+
+
+# -- attacks by messages that are changed
+
+
+def _lies(
+    game: Game,
+    what: str,
+    changes: Mapping[str, Mapping[Kind, Lie]],
+    proofs: Proofs = "knowledge",
+) -> Run:
+    """Return the attack in which some roles change their messages of some kinds; the first one is the culprit."""
+
+    def run(context: AnalysisContext) -> AttackResult:
+        terms = game.terms(context, what, proofs)
+
+        def tamper(lies: Mapping[Kind, Lie], honest: Role) -> Role:
+            announced: list[bytes] = []
+
+            def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
+                if is_of_kind(post, Kind.ANNOUNCEMENT):
+                    announced.append(post.data)
+                lie = next((lie for kind, lie in lies.items() if is_of_kind(post, kind)), None)
+                if lie is None:
+                    return [post]
+                heard = announced or [entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)]
+                return [replace(post, data=data) for data in lie(context, terms, game.round(terms, heard), post.data)]
+
+            return Tampering(honest, change)
+
+        replacements = {name: partial(tamper, lies) for name, lies in changes.items()}
+        valid = range(game.parties - (proofs == "valid"))  # such a round is for ballots that are invalid
+        return game.judge(context, game.run(context, terms, replacements), next(iter(changes)), what, valid)
+
+    return run
+
+
+def _add_votes(votes: int) -> Lie:
+    """Add `votes`, which may be negative, to the first slot of a ballot."""
+
+    def lie(context: AnalysisContext, terms: Any, round_: Round, data: bytes) -> list[bytes]:
+        n, ballot = round_.key.modulus, Ballot.decode(data, round_)
+        first = ballot.ciphertexts[0] * (1 + votes % n * n) % round_.key.ciphertext_modulus
+        return [TALLY.signed(context, round_, [first, *ballot.ciphertexts[1:]], ballot.proof)]
+
+    return lie
+
+
+def _twice(game: Game) -> Lie:
+    """Send a second ballot, with a proof of its own."""
+
+    def lie(context: AnalysisContext, terms: Any, round_: Round, data: bytes) -> list[bytes]:
+        ones, encryptor = [1] * round_.plan.length, Encryptor(round_.key, expected=8)
+        second, proof = encrypt_with_proof(round_, game.parties - 1, ones, encryptor)
+        return [data, game.signed(context, round_, second.ciphertexts, proof)]
+
+    return lie
+
+
+def _wrong_share(shaped: bool) -> Lie:
+    """Send a wrong partial decryption: a random one, or one that with holder 2's opens to another sum."""
+
+    def lie(context: AnalysisContext, terms: Any, round_: Round, data: bytes) -> list[bytes]:
+        key, n, factor = round_.threshold_key, round_.key.modulus, mpz(4)
+        if shaped:
+            lagrange = lagrange_numerators([1, 2], key.holders)[1]
+            factor = 1 + 4 * mpz(key.delta) ** 3 * key.theta * gmpy2.invert(lagrange, n) % n * n
+        part = PartialDecryption.decode(data, round_)
+        values = (part.values[0] * factor % round_.key.ciphertext_modulus, *part.values[1:])
+        return [replace(part, values=values).encode(round_)]
+
+    return lie
+
+
+def _confirm(**changes: Any) -> Lie:
+    return lambda context, terms, round_, data: [replace(Confirmation.decode(data, round_), **changes).encode()]
+
+
+def _publish(context: AnalysisContext, terms: SeriesTerms, round_: Round, data: bytes) -> list[bytes]:
+    """Publish another sum than was opened."""
+    return [replace(PublishedSum.decode(data, terms), sums=LIE).encode(terms)]
+
+
+def _publish_for_another(context: AnalysisContext, terms: SeriesTerms, round_: Round, data: bytes) -> list[bytes]:
+    """Publish another sum in the name of holder 2 as well, so that there are two."""
+    lie = replace(PublishedSum.decode(data, terms), sums=LIE)
+    return [message.encode(terms) for message in (lie, replace(lie, holder=2))]
+
+
+def _announce(**changes: Any) -> Lie:
+    return lambda context, terms, round_, data: [replace(Announcement.decode(data, terms), **changes).encode()]
+
+
+def _announce_twice(context: AnalysisContext, terms: SeriesTerms, round_: Round, data: bytes) -> list[bytes]:
+    return [data, *_announce(nonce=bytes(16))(context, terms, round_, data)]
+
+
+def _announce_other_terms(context: AnalysisContext, terms: SeriesTerms, round_: Round, data: bytes) -> Iterable[bytes]:
+    other = replace(terms, roster=terms.roster[::-1])
+    return _announce(terms_digest=other.digest)(context, terms, round_, data)
+
+
+def _continue_from_lie(context: AnalysisContext, terms: SeriesTerms, round_: Round, data: bytes) -> Iterable[bytes]:
+    """Announce a second step that continues the descent from a wrong sum that holder 1 publishes."""
+    if Announcement.decode(data, terms).step == 1:
+        return [data]
+    point = terms.descent.step(np.array(ORIGIN), np.array(LIE) * terms.series.pitch, 0)
+    return _announce(step=2, point=tuple(point.tolist()))(context, terms, round_, data)
+
+
+def _leave_out(context: AnalysisContext, terms: Any, round_: Round, data: bytes) -> list[bytes]:
+    """Request the opening of a product without the ballot of party 0."""
+    request = TallyRequest.decode(data, round_)
+    return [replace(request, members=request.members & ~1).encode(round_)]
+
+
+# -- attacks by messages that no honest role sends
+
+
+class Forger(Tampering):
+    """A party that sends no ballot of its own, but in the first step one that it makes of all others' ballots."""
+
+    also_reads = frozenset({Kind.BALLOT})
+
+    def __init__(self, honest: Role, forge: Callable[[list[bytes], list[bytes]], bytes]) -> None:
+        super().__init__(honest, lambda post, seen: ())
+        self._forge = forge
+
+    def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
+        announced, ballots = ([e.data for e in seen if e.is_a(kind)] for kind in (Kind.ANNOUNCEMENT, Kind.BALLOT))
+        return [Post(BOARD, self._forge(announced, ballots))] if ballots else []
+
+
+def _forge(game: Game, how: str) -> Run:
+    """Post the ballot of party 0 once more, re-randomised, or the inverse of all others', so that party 0's remains."""
+
+    def run(context: AnalysisContext) -> AttackResult:
+        what = f"a ballot that is the {how} of others"
+        terms = game.terms(context, what)
+
+        def forge(announced: list[bytes], encoded: list[bytes]) -> bytes:
+            round_ = game.round(terms, announced)
+            first, *others = sorted((Ballot.decode(data, round_) for data in encoded), key=lambda b: b.party)
+            modulus, columns = round_.key.ciphertext_modulus, first.ciphertexts
+            if how == "inverse":
+                products = ([other.ciphertexts[place] for other in others] for place in range(len(columns)))
+                columns = tuple(gmpy2.invert(_product(product, modulus), modulus) for product in products)
+            zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * len(columns))
+            return game.signed(context, round_, map(lambda c, z: c * z % modulus, columns, zeros), first.proof)
+
+        outcome = game.run(context, terms, {game.liar: lambda honest: Forger(honest, forge)})
+        return game.judge(context, outcome, game.liar, what, range(game.parties - 1))
+
+    return run
+
+
+def _product(values: Iterable[mpz], modulus: mpz) -> mpz:
+    product = mpz(1)
+    for value in values:
+        product = product * value % modulus
+    return product
+
+
+class Late(Tampering):
+    """A party that posts its ballot after the close and before the opening."""
+
+    also_reads = frozenset({Kind.CLOSE})
+
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
+        return []
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        step = super().receive(state, entries)
+        closed = any(entry.is_a(Kind.CLOSE) for entry in entries)
+        return replace(step, posts=(*step.posts, *self.honest.start().posts)) if closed else step
+
+
+def _replaced(game: Game, what: str, role: Callable[[Any], type[Tampering]], absent: bool = False) -> Run:
+    """Return the attack in which the deviating party is a role of a class, made of the terms."""
+
+    def run(context: AnalysisContext) -> AttackResult:
+        terms = game.terms(context, what)
+        outcome = game.run(context, terms, {game.liar: role(terms)})
+        return game.judge(context, outcome, game.liar, what, range(game.parties - absent))
+
+    return run
+
+
+def _announcing(terms: SeriesTerms) -> type[Tampering]:
+    """Return a party that announces the first step before the curator does, in another round."""
+
+    class Announces(Tampering):
+        def start(self) -> Step:
+            announcement = Announcement.create(terms, 1, ORIGIN)
+            return replace(super().start(), posts=(Post(BOARD, announcement.encode()),))
+
+    return Announces
+
+
+# -- a holder that is shown messages
+
+
+def _show(
+    game: Game, context: AnalysisContext, terms: Any, holder: int, messages: Iterable[tuple[str, bytes]]
+) -> tuple[bool, tuple[PsephosError, ...]]:
+    """Show a holder messages with their senders; return whether it opens something, and what it refuses."""
+    role = game.spec(context).holder(game.setting(context).ceremony.shares[holder - 1], terms)
+    step = role.receive(role.start().state, _entries(messages))
+    opens = any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
+    return opens, tuple(refusal.error for refusal in step.refused)
+
+
+def _cast(ballots: Iterable[Ballot]) -> list[tuple[str, bytes]]:
+    return [(f"party {ballot.party}", ballot.encode()) for ballot in ballots]
+
+
+def _open_own_round(context: AnalysisContext) -> AttackResult:
+    """Start a round with a roster of the curator's own keys (sybils), who post the ciphertexts and proof of party 0."""
+    _, round_, _, (victim, *_) = TALLY.opening(context, "own round")
+    sybils = [SigningKey.generate(context.coins("sybil", number)) for number in range(3)]
+    roster = tuple(key.verification_key for key in sybils)
+    own = replace(round_, roster=roster, minimum_ballots=2, nonce=bytes(16))
+    zeros = (mpz(1),) * own.plan.ciphertexts
+    copies = [
+        Ballot.sign(own, number, EncryptedVector(own.key, own.plan, ciphertexts), sybils[number], victim.proof)
+        for number, ciphertexts in enumerate((victim.ciphertexts, zeros))
+    ]
+    product, rejections = BallotProduct(own).add_all(copy.encode() for copy in copies)
+    rejected = tuple(rejection.error for rejection in rejections)
+    if len(product) or len(rejections) != 2:
+        return AttackResult(_all_of(TALLY, "sybils' ballots count"), rejected)
+    # The holder derives the round from its study, and refuses messages of any other.
+    request = TallyRequest(own.digest, product.members, product.digest).encode(own)
+    messages = [*_cast([victim]), *_cast(copies), ("curator", Close(own.digest).encode()), ("curator", request)]
+    opens, errors = _show(TALLY, context, round_, 1, messages)
+    answered = {HONEST_VOTE.name: "a holder answers in a round of sybils"} if opens or len(errors) < 4 else {}
+    return AttackResult(answered, (*rejected, *errors))
+
+
+def _open_early(context: AnalysisContext) -> AttackResult:
+    """Close below the minimum, request before the confirmations, and request less than was observed."""
+    terms, round_, _, honest = TALLY.opening(context, "early")
+    ballots, close = _cast(honest), ("curator", Close(round_.digest).encode())
+
+    def asks(requested: Sequence[Ballot]) -> tuple[str, bytes]:
+        return "curator", request_for(round_, requested).encode(round_)
+
+    attempts = {
+        "closed below the minimum": [*ballots[:1], close],
+        "asked without a close": [*ballots, asks(honest)],
+        "asked before the confirmations": [*ballots, close, asks(honest)],
+        "asked for all but one": [*ballots, close, asks(honest[:-1])],
+        "closed by a party": [*ballots, ("party 3", close[1])],
+    }
+    refused: list[PsephosError] = []
+    for what, messages in attempts.items():
+        opens, errors = _show(TALLY, context, terms, 1, messages)
+        refused += errors
+        if opens or not errors:
+            return AttackResult(_all_of(TALLY, f"{what}: a holder answers"), tuple(refused))
+    return AttackResult(errors=tuple(refused))
+
+
+def _show_two_boards(game: Game, context: AnalysisContext) -> AttackResult:
+    """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
+    terms, round_, before, ballots = game.opening(context, "two boards")
+    opened, refused = False, list[PsephosError]()
+    for holder, visible in ((1, ballots), (2, ballots[1:])):
+        request = request_for(round_, visible)
+        messages = [*before, *_cast(visible), ("curator", Close(round_.digest).encode())]
+        for j in (holder, 3):
+            messages.append((f"holder {j}", Confirmation(round_.digest, j, request.product_digest).encode()))
+        opens, errors = _show(game, context, terms, holder, [*messages, ("curator", request.encode(round_))])
+        opened |= opens
+        refused += errors
+    gains = _all_of(game, "holders of two boards open sums of one round") if opened else {}
+    return AttackResult(gains, tuple(refused))
+
+
+def _send_requests(context: AnalysisContext) -> AttackResult:
+    """Send every request of `deviations`, each of which would isolate votes, in a round with proofs."""
+
+    def honest(label: str) -> tuple[Round, list[Ballot]]:
+        _, round_, _, ballots = TALLY.opening(context, label, confirmations=0)
+        return round_, ballots
+
+    results = try_requests(TALLY.setting(context), honest)
+    answered = [f"{name}: not refused" for name, result in results.items() if result.gains]
+    errors = tuple(error for result in results.values() for error in result.errors)
+    return AttackResult(_all_of(TALLY, "; ".join(answered)) if answered else {}, errors)
+
+
+def _all_of(game: Game, evidence: str) -> dict[str, str]:
+    return dict.fromkeys((game.vector.name, OTHER_SUM.name, CULPRIT.name), evidence)
+
+
+# -- the attacks
+
+
+def _attack(
+    game: Game,
+    name: str,
+    who: str,
+    how: Run | Mapping[Kind, Lie],
+    expected: type[PsephosError] | Literal["harmless"],
+    proofs: Proofs = "knowledge",
+) -> Attack:
+    """Return an attack: a function, or how `who` changes its messages of some kinds."""
+    run = how if callable(how) else _lies(game, name, {who: how}, proofs)
+    return Attack(name, run, expected, (game.vector, OTHER_SUM, CULPRIT))
+
+
+_tally, _descent = partial(_attack, TALLY), partial(_attack, DESCENT)
+_PARTY, _STEP, _OPENED = TALLY.liar, Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION
+_RANDOM, _SHAPED = {_OPENED: _wrong_share(False)}, {_OPENED: _wrong_share(True)}
+_OTHER_PRODUCT = {Kind.CONFIRMATION: _confirm(product_digest=bytes(32))}
+
+OF_VOTERS = (
+    _tally("copies a ballot", _PARTY, _forge(TALLY, "copy"), ProofError),
+    _tally("makes a ballot of others", _PARTY, _forge(TALLY, "inverse"), ProofError),
+    _tally("casts -1 votes", _PARTY, {Kind.BALLOT: _add_votes(-1)}, ProofError, "valid"),
+    _tally("casts 2 votes", _PARTY, {Kind.BALLOT: _add_votes(2)}, ProofError, "valid"),
+    _tally("casts 1000 votes", _PARTY, {Kind.BALLOT: _add_votes(1000)}, ProofError, "valid"),
+    _tally("votes twice", _PARTY, {Kind.BALLOT: _twice(TALLY)}, DuplicateBallotError),
+    _tally("votes late", _PARTY, _replaced(TALLY, "a late ballot", lambda terms: Late, absent=True), LateBallotError),
+)
+OF_HOLDERS = (
+    _tally("answers at random", "holder 1", _RANDOM, WrongPartialDecryptionError),
+    _tally("shapes its answer", "holder 1", _SHAPED, WrongPartialDecryptionError),
+    _tally("confirms another product", "holder 1", _OTHER_PRODUCT, UnconfirmedError),
+    _tally("confirms in another's name", "holder 1", {Kind.CONFIRMATION: _confirm(holder=2)}, ThresholdError),
+)
+OF_CURATOR = (
+    _tally("opens a round of its own", "curator", _open_own_round, WrongRoundError),
+    _tally("opens early or less", "curator", _open_early, UnconfirmedError),
+    _tally("asks for what isolates", "curator", _send_requests, UnseenBallotError),
+)
+OF_BOARD = (_tally("shows two boards", "the board", partial(_show_two_boards, TALLY), UnconfirmedError),)
+
+ATTACKS = (*OF_VOTERS, *OF_HOLDERS, *OF_CURATOR, *OF_BOARD)
+"""All attacks on the tally."""
+
+_GIVER = DESCENT.liar
+_FROM_LIE: dict[str, dict[Kind, Lie]] = {
+    "curator": {_STEP: _continue_from_lie},
+    "holder 1": {Kind.PUBLISHED_SUM: _publish},
+}
+
+OF_GIVERS = (
+    _descent("copies a ballot", _GIVER, _forge(DESCENT, "copy"), ProofError),
+    _descent("makes a ballot of others", _GIVER, _forge(DESCENT, "inverse"), ProofError),
+    _descent("answers twice", _GIVER, {Kind.BALLOT: _twice(DESCENT)}, DuplicateBallotError),
+    _descent("announces steps", _GIVER, _replaced(DESCENT, "its own step", _announcing), UnexpectedMessageError),
+)
+OF_STEP_HOLDERS = (
+    _descent("answers at random", "holder 1", _RANDOM, WrongPartialDecryptionError),
+    _descent("shapes its answer", "holder 1", _SHAPED, WrongPartialDecryptionError),
+    _descent("publishes another sum", "holder 1", {Kind.PUBLISHED_SUM: _publish}, HARMLESS),
+    _descent("publishes in another's name", "holder 1", {Kind.PUBLISHED_SUM: _publish_for_another}, ThresholdError),
+)
+OF_STEP_CURATOR = (
+    _descent("chooses its point", "curator", {_STEP: _announce(point=(9.0,) * FEATURES)}, WrongPointError),
+    _descent("asks for the last step", "curator", {_STEP: _announce(step=STEPS)}, UnexpectedMessageError),
+    _descent("asks twice", "curator", {_STEP: _announce_twice}, UnexpectedMessageError),
+    _descent("asks under other terms", "curator", {_STEP: _announce_other_terms}, WrongRoundError),
+    _descent("leaves a ballot out", "curator", {Kind.TALLY_REQUEST: _leave_out}, UnseenBallotError),
+)
+OF_ALL = (
+    _descent("goes on from a lie", "curator", _lies(DESCENT, "goes on from a lie", _FROM_LIE), WrongPointError),
+    _descent("shows two boards", "the board", partial(_show_two_boards, DESCENT), UnconfirmedError),
+)
+
+PSGD_ATTACKS = (*OF_GIVERS, *OF_STEP_HOLDERS, *OF_STEP_CURATOR, *OF_ALL)
+"""All attacks on the descent."""
+
+LIARS = attack_case("tally-liars", (OF_VOTERS, OF_HOLDERS, OF_VOTERS + OF_CURATOR, ATTACKS))
+PSGD_LIARS = attack_case("psgd-liars", (OF_GIVERS, OF_STEP_HOLDERS, OF_GIVERS + OF_STEP_CURATOR, PSGD_ATTACKS))
