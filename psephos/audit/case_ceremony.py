@@ -22,12 +22,11 @@ from psephos.audit.compare import compare_samples
 from psephos.audit.matrix import CEREMONY_MEMBERS
 from psephos.audit.model import AnalysisContext, CheckResult, Checks, case_of
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes, unpack_residues
-from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, Batch, choose, flat_primes, form_modulus
+from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, choose, flat_primes, form_modulus
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.errors import AgreementError, EngineError, ThresholdError
+from psephos.protocol.errors import ThresholdError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, lagrange_numerators
@@ -232,39 +231,6 @@ def _reads_all(context: AnalysisContext) -> CheckResult:
     return CheckResult(False, "d did not give the factors")
 
 
-class _RejectingBatch(Batch):
-    """A batch with wrong test values, so that no modulus passes, even a good one."""
-
-    def test_values(self, *arguments: object) -> list[mpz]:
-        return [value + 1 for value in super().test_values(*arguments)]  # type: ignore[arg-type]
-
-
-class _RejectingHolder(CeremonyHolder):
-    """A holder that rejects every candidate."""
-
-    def _batch(self, state: ModulusSearch) -> Batch:
-        return _RejectingBatch(self.terms, self._batch_seeds(state))
-
-
-def _rejecting_holder_is_named(context: AnalysisContext) -> CheckResult:
-    """Check that a holder that rejects good candidates is named: it could otherwise choose the key that it prefers."""
-
-    def progress(what: str, candidates: int, expected: int) -> None:
-        if candidates > BATCHES * TERMS.batch:
-            raise EngineError("enough batches")
-
-    coins = partial(context.coins, "refusing")
-    liar = {"holder 2": lambda honest: _RejectingHolder(TERMS, 2, randomness=coins("a liar"))}
-    try:
-        run_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
-    except AgreementError as error:
-        is_named = str(error).startswith("holder 2 ")
-        return CheckResult(not is_named, f"a holder that rejects good candidates is {'' if is_named else 'not '}named")
-    except EngineError:
-        pass
-    return CheckResult(True, f"good candidates were rejected and not missed, in {BATCHES} batches")
-
-
 def _checks() -> Checks:
     checks, holders = Checks(), "t - 1 holders"
     for name, members in ((name, m.holders) for name, m in CEREMONY_MEMBERS.items()):
@@ -274,7 +240,6 @@ def _checks() -> Checks:
             checks.add("simulation", name, SECRETS, partial(_simulation, members), statistical=True)
     checks.add("residues", holders, SECRETS, _residues_are_uniform, statistical=True)
     checks.add("threshold", holders, SECRETS, _threshold)
-    checks.add("rejected candidates opened", holders, SECRETS, _rejecting_holder_is_named)
     return checks
 
 

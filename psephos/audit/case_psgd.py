@@ -14,13 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.deviations import request_for
 from psephos.audit.ideal import ideal_sum, joint_gaussian, spherical_noise
 from psephos.audit.matrix import PSGD_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
@@ -31,17 +29,15 @@ from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, Variant, agree
 from psephos.curator.tally import OpenedSum
 from psephos.parties.gradients import LocalLoss
-from psephos.parties.psgd import GradientParty, SeriesHolder
+from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import gaussian_sigma, snap
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import BOARD, Entry, Role
-from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.psgd import PsgdOptions, descend
 from psephos.specs.psgd import PsgdSpec
@@ -282,67 +278,6 @@ class Descent(SumAnalysis):
             drawn.append(row(_ideal_noise(self.variant, generator, colluders)))
         return compare_samples(context, (real, drawn), f"one party's noise in {STEPS} steps against its law")
 
-    def answered_once(self, context: AnalysisContext) -> CheckResult:
-        """Check that a party answers only its next step, once, and that a holder opens one product of each step."""
-        agreement = agreement_of(context, "psgd steps", self.variant)
-        terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
-        start, lie = party.start().state, (5,) * FEATURES
-
-        def announce(step: int, point: Sequence[float] = ORIGIN, sender: str = "curator") -> list[Entry]:
-            return announced(Announcement.create(terms, step, tuple(point)), sender)
-
-        for wrong, error in (
-            (announce(STEPS), UnexpectedMessageError),
-            (announce(1, sender="party 2"), UnexpectedMessageError),
-            (announce(1, (9.0,) * FEATURES), WrongPointError),
-        ):
-            if not _refuses(party, start, wrong, error):
-                return CheckResult(True, f"a party answered what is not the curator's next step: {error.__name__}")
-        first, second = announce(1), announce(1)
-        answer = party.receive(start, first)
-        if party.receive(start, first).posts != answer.posts:
-            return CheckResult(True, "from an earlier state a party sends another ballot, which no budget covers")
-        refused = _refuses(party, start, second, AlreadyCastError)
-        if not refused or party.receive(answer.state, second).posts:
-            return CheckResult(True, "a party answered one step in two rounds")
-        misled = party.receive(answer.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
-        chosen = agreement.descent.step(np.zeros(FEATURES), np.array(lie) * terms.series.pitch, 0)
-        if party.receive(misled, announce(2, chosen.tolist())).posts:
-            return CheckResult(True, "one holder that lies about a sum chooses the point at which a party answers")
-        terms, same, ballots = self.first_step(context, "one product")
-        others = self.first_step(context, "one product")[2]  # parties that lost their state: other noise
-        _, elsewhere, third = self.first_step(context, "one product", "another round")
-        opens = partial(_opens, context, terms, OnceLedger())
-        if not (opens(same, ballots) and opens(same, ballots)):
-            return CheckResult(True, "a holder refused to open, or to repeat its opening")
-        if opens(same, others) or opens(elsewhere, third):
-            return CheckResult(True, "a holder opened a second product in one step")
-        return CheckResult(
-            False, "a step is answered once and one product of it is opened: repeats are equal or refused"
-        )
-
-
-def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[PsephosError]) -> bool:
-    """Return whether the role sends nothing and refuses a message with this error."""
-    step = role.receive(state, entries)
-    return not step.posts and any(isinstance(refusal.error, error) for refusal in step.refused)
-
-
-def _opens(
-    context: AnalysisContext,
-    terms: SeriesTerms,
-    once: OnceLedger,
-    announcement: Announcement,
-    ballots: Sequence[Ballot],
-) -> bool:
-    """Return whether a holder with this ledger opens the product of these ballots."""
-    holder = SeriesHolder(psgd_setting(context).ceremony.shares[0], terms, once=once)
-    board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
-    step = holder.receive(holder.start().state, [*announced(announcement), *board])
-    round_ = terms.round(announcement)
-    request = request_for(round_, ballots).encode(round_)
-    return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
-
 
 def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:
     """Compute the sizes from public values: N, and the bound of a gradient, L times the largest size."""
@@ -368,7 +303,6 @@ def _case(name: str, variant: Variant) -> Case:
             add("threshold", coalition, ("gradients",), partial(analysis.lowered_threshold, m))
     both = "curator and a party, t - 1 holders"
     checks.append(Check("noise law", both, ("gradients", "noise"), analysis.noise_law, statistical=True))
-    checks.append(Check("steps answered once", both, ("gradients",), analysis.answered_once))
     add("deviating requests", both, ("gradients",), analysis.deviating_requests)
     return case_of(name, checks)
 

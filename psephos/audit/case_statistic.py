@@ -30,7 +30,7 @@ from psephos.audit.matrix import STATISTICS as STATISTIC_SECRETS
 from psephos.audit.matrix import SUM_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot
-from psephos.audit.sums import SumAnalysis, dealt_shares
+from psephos.audit.sums import SumAnalysis
 from psephos.curator.evaluation import plan_error_evaluation, plan_evaluation
 from psephos.curator.record import plan_records
 from psephos.curator.rehearsed import plan_of_grid
@@ -39,14 +39,13 @@ from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.directions import FIXED_POINT
 from psephos.protocol.grids.evaluation import ScoreGrid
 from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.grids.record import NumericLabel, RecordGrid
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import OwnDataSpec
 from psephos.specs.evaluation import EvaluationSpec
@@ -58,10 +57,9 @@ PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
 """The number of parties, one, whose shares must make up the whole law: neither the colluders nor the party itself."""
 EPSILON, DELTA = 1.0, 1e-6
-"""Privacy parameters of the plans whose own noise is examined."""
+"""Privacy parameters of the plans, whose noise is replaced by one of a known scale."""
 SCALE, VARIANCE = Fraction(60), Fraction(7200)
 """Scale of the discrete Laplace and variance of the discrete Gaussian noise, in units of the grid."""
-LAWS = {"discrete-laplace": joint_noise, "gaussian": joint_gaussian}
 
 # -- the inputs: each party's votes, int64 (M, N), or its rows, samples (n, 2) and class numbers (n,)
 
@@ -85,7 +83,7 @@ def _rows(context: AnalysisContext, inputs: str) -> list[Any]:
     return [(draw.normal(size=(n, 2)) + draw.normal(size=2), draw.integers(0, 2, n)) for n in sizes]
 
 
-# -- the plans, with small grids and the noise of `EPSILON` and, where it is Gaussian, `DELTA`
+# -- the plans, with small grids
 
 
 def _statistic_plan(context: AnalysisContext, mechanism: MechanismName, source: Source = "votes") -> Any:
@@ -128,16 +126,13 @@ class NoisySum(SumAnalysis):
         plan: (context, mechanism) -> the plan of the sum.
         kind: the class of its specification.
         mechanism: the law of the noise that the parties add; None where the curator adds it.
-        sensitivity: how far one party or record moves the sum, where the plan's own noise is examined too.
     """
 
     plan: Callable[[AnalysisContext, MechanismName], Any] = field(default=_statistic_plan, repr=False)
     kind: type[Any] = StatisticSpec
     mechanism: MechanismName | None = "discrete-laplace"
-    sensitivity: int = 0
 
-    def spec(self, context: AnalysisContext, *, planned: bool = False) -> Any:
-        """Return the specification, with noise of `SCALE` or `VARIANCE`, or as it is planned."""
+    def spec(self, context: AnalysisContext) -> Any:
 
         def make() -> Any:
             plan = self.plan(context, self.mechanism or "discrete-laplace")
@@ -145,10 +140,10 @@ class NoisySum(SumAnalysis):
                 return OwnDataSpec(plan)
             length, gaussian = plan.grid.length, self.mechanism == "gaussian"
             law: Any = DiscreteGaussian(length, VARIANCE) if gaussian else DiscreteLaplace(length, SCALE)
-            plan = plan if planned else replace(plan, mechanism=law)
+            plan = replace(plan, mechanism=law)
             return self.kind.from_plan(plan, AuxiliarySet.of(_auxiliary(context)), colluders=COLLUDERS)
 
-        return context.cached((self.label, "spec", planned), make)
+        return context.cached((self.label, "spec"), make)
 
     def data(self, context: AnalysisContext, inputs: str) -> list[Any]:
         return (_voters if self.spec(context).takes_classifier else _rows)(context, inputs)
@@ -162,12 +157,13 @@ class NoisySum(SumAnalysis):
     def round(self, context: AnalysisContext, label: str, **conditions: Any) -> Round:
         return super().round(context, label, minimum_ballots=None if self.mechanism is None else 3, **conditions)
 
-    def noise(self, length: int, shares: int, generator: np.random.Generator, law: Fraction | None = None) -> list[int]:
+    def noise(self, length: int, shares: int, generator: np.random.Generator) -> list[int]:
         """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy."""
         if self.mechanism is None:
             return [0] * length
-        law = law or (VARIANCE if self.mechanism == "gaussian" else SCALE)
-        return LAWS[self.mechanism](law, length, shares, HONEST, generator)
+        if self.mechanism == "gaussian":
+            return joint_gaussian(VARIANCE, length, shares, HONEST, generator)
+        return joint_noise(SCALE, length, shares, HONEST, generator)
 
     def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
         return super().first_vector(context, run) if self.mechanism is None else list(run.vectors[0])
@@ -196,52 +192,10 @@ class NoisySum(SumAnalysis):
             vector = role.result(role.start().state)
             return [value - own for value, own in zip(vector, exact[party], strict=True)]
 
-        return self._against_law(context, noise, len(exact[0]), "share against the whole law")
-
-    def planned_noise(self, context: AnalysisContext) -> CheckResult:
-        """Compare the shares of the plan's own noise with the law that the sensitivity takes, drawn by numpy."""
-        shares = self.spec(context, planned=True).shares
-        law = Fraction(self.sensitivity) / Fraction(EPSILON)
-        if self.mechanism == "gaussian":
-            law = Fraction(gaussian_sigma(self.sensitivity, EPSILON, DELTA)) ** 2
-
-        def noise(run: int, party: int) -> list[int]:
-            drawn: list[int] = shares.share(context.coins(self.label, "planned share", run, party))
-            return drawn
-
-        what = "share against the law of sensitivity/epsilon"
-        return self._against_law(context, noise, shares.dimension, what, law)
-
-    def _against_law(
-        self,
-        context: AnalysisContext,
-        noise: Callable[[int, int], list[int]],
-        length: int,
-        what: str,
-        law: Fraction | None = None,
-    ) -> CheckResult:
-        """Compare the sums of `HONEST` parties' noise, (run, party) -> a vector, with draws of a law."""
         generator, runs = np.random.default_rng([context.seed, 79]), range(12 * context.views)
         real = [_noise_features(ideal_sum(*(noise(run, party) for party in range(HONEST)))) for run in runs]
-        drawn = [_noise_features(self.noise(length, HONEST, generator, law)) for _ in runs]
-        return compare_samples(context, (real, drawn), f"{HONEST} honest {what}")
-
-    def shares_differ(self, context: AnalysisContext) -> CheckResult:
-        """Check that no share follows from another one, so that no party knows the noise of the others."""
-        runs = self.real(context)
-        vectors = np.array([[run.vectors[p] for p in range(PARTIES)] for run in runs])
-        noise = vectors - np.array(self.exact(context))
-        # Two independent shares are equal in a few runs of a hundred, since they are of small numbers.
-        alike = sum(
-            any(np.array_equal(run[a], run[b]) and run[a].any() for a in range(PARTIES) for b in range(a))
-            for run in noise
-        )
-        if 4 * alike > len(runs):
-            evidence = f"in {alike} of {len(runs)} runs two parties drew the same share: each knows the other's"
-            return CheckResult(True, evidence)
-        if len({run.tobytes() for run in noise}) < len(runs):
-            return CheckResult(True, "two runs drew the same shares")
-        return CheckResult(False, f"two of {PARTIES} shares alike in {alike} of {len(runs)} runs, no two runs alike")
+        drawn = [_noise_features(self.noise(len(exact[0]), HONEST, generator)) for _ in runs]
+        return compare_samples(context, (real, drawn), f"{HONEST} honest share against the whole law")
 
     def same_inputs(self, context: AnalysisContext) -> CheckResult:
         """Check that data sets of different sizes with equal votes, or the same direction, give equal ballots."""
@@ -294,34 +248,24 @@ def _case(name: str, analysis: NoisySum) -> Case:
             checks.add("threshold", coalition, hides, partial(analysis.lowered_threshold, m))
     both, party = "curator and t - 1 holders", "curator and a party"
     checks.add("deviating requests", both, hides, analysis.deviating_requests)
-    if of_votes:  # the same shares in every case
-        checks.add("dealt shares", both, hides, dealt_shares, statistical=True)
     if noisy:
         covered = (secrets.simulated[-1], secrets.vectors)
         checks.append(Check("noise law", party, covered, analysis.noise_law, statistical=True))
-        if analysis.sensitivity:
-            checks.append(Check("planned noise", party, covered, analysis.planned_noise, statistical=True))
-        checks.append(Check("shares differ", party, ("noise",), analysis.shares_differ))
     return case_of(name, checks)
 
-
-_NORM = 2 << FIXED_POINT.fraction_bits
-"""One replaced party moves the sum of vectors of norm at most 1 by at most 2."""
 
 _OWN, _WHITENED = (partial(_statistic_plan, source=source) for source in ("own-data", "whitened"))
 SUMS = {
     "statistic": NoisySum("statistic"),
     "statistic-gaussian": NoisySum("statistic gaussian", mechanism="gaussian"),
-    "own-data": NoisySum("own data", plan=_OWN, mechanism="gaussian", sensitivity=_NORM),
+    "own-data": NoisySum("own data", plan=_OWN, mechanism="gaussian"),
     "own-data-exact": NoisySum("own data exact", plan=_OWN, mechanism=None),
     "whitened": NoisySum("whitened", plan=_WHITENED, mechanism=None),
     "record": NoisySum("records", plan=_record_plan, kind=RecordSpec, mechanism="gaussian"),
-    "rehearsed": NoisySum("steps from a public model", plan=_step_plan, kind=RehearsedSpec, sensitivity=_NORM),
-    "rehearsed-gaussian": NoisySum(
-        "steps, Gaussian", plan=_step_plan, kind=RehearsedSpec, mechanism="gaussian", sensitivity=_NORM
-    ),
-    "evaluation": NoisySum("scores", plan=_score_plan, kind=EvaluationSpec, sensitivity=2 * 327_680),
-    "evaluation-errors": NoisySum("errors", plan=_error_plan, kind=EvaluationSpec, sensitivity=16_777_216),
+    "rehearsed": NoisySum("steps from a public model", plan=_step_plan, kind=RehearsedSpec),
+    "rehearsed-gaussian": NoisySum("steps, Gaussian", plan=_step_plan, kind=RehearsedSpec, mechanism="gaussian"),
+    "evaluation": NoisySum("scores", plan=_score_plan, kind=EvaluationSpec),
+    "evaluation-errors": NoisySum("errors", plan=_error_plan, kind=EvaluationSpec),
 }
 """The sums of the cases, by their names."""
 

@@ -14,15 +14,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.audit.ideal import ideal_sum
 from psephos.audit.matrix import EXPECTED, TALLY_MEMBERS
 from psephos.audit.model import AnalysisContext, CheckResult, Checks, case_of
 from psephos.audit.settings import FixedVoter, TrainedVoter, run_tally_round
-from psephos.audit.sums import SumAnalysis, dealt_shares
+from psephos.audit.sums import SumAnalysis
 from psephos.curator.methods import ReleaseRequest, statistic_method
-from psephos.parties.party import Party, Voter, VotingParty
+from psephos.parties.party import Voter
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
-from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import VectorFormat
@@ -88,27 +86,6 @@ VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
 # -- the checks
 
 
-def _opens_ideal_output(context: AnalysisContext) -> CheckResult:
-    """Check that the curator opens the output of the ideal functionality, and nothing else."""
-    ideal, runs = tuple(ideal_sum(*VOTES.exact(context))), VOTES.real(context)
-    wrong = sum(run.opened.sums != ideal for run in runs)
-    if wrong:
-        return CheckResult(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
-    return CheckResult(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
-
-
-def _second_ballot(context: AnalysisContext) -> CheckResult:
-    """Check that a party refuses to vote twice on one auxiliary set."""
-    key = VOTES.setting(context).ceremony.signing_keys[0]
-    party, auxiliary = Party(0, key, classes=range(CLASSES), voter=FixedVoter(_votes(context)[0])), _auxiliary(context)
-    VotingParty(party, VOTES.round(context, "first"), auxiliary).start()
-    try:
-        VotingParty(party, VOTES.round(context, "second"), auxiliary).start()
-    except AlreadyCastError:
-        return CheckResult(False, "a second ballot on one auxiliary set is refused (AlreadyCastError)")
-    return CheckResult(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
-
-
 def _replays_noise(context: AnalysisContext) -> CheckResult:
     """Reproduce the release from the counts and the curator's coins, with which the curator can subtract the noise."""
     counts, tape = LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES), RecordedRandomness(context.coins("draw"))
@@ -164,11 +141,7 @@ def _checks() -> Checks:
             add("noise replayed", name, ("noise",), _replays_noise)
         else:
             add("messages replayed", name, ("noise",), _messages_without_noise)
-    both_ = "curator and t - 1 holders"
-    add("deviating requests", both_, ("votes",), VOTES.deviating_requests)
-    add("second ballot", both_, ("votes",), _second_ballot)
-    add("dealt shares", both_, ("votes",), dealt_shares, statistical=True)
-    add("output", "curator", ("votes",), _opens_ideal_output)
+    add("deviating requests", "curator and t - 1 holders", ("votes",), VOTES.deviating_requests)
     return checks
 
 

@@ -1,9 +1,7 @@
 """Whether two samples of views have the same distribution.
 
-Small discrete distributions are compared *exactly*: `exact_distribution` enumerates all coin tosses of a function.
-Everything else is sampled and compared by `two_sample`, which combines two tests: Kolmogorov and Smirnov's on each
-feature, and a classifier that is trained to distinguish the samples (Lopez-Paz and Oquab 2017). Both have valid
-p-values at any sample size:
+`two_sample` combines two tests: Kolmogorov and Smirnov's on each feature, and a classifier that is trained to tell
+the samples apart (Lopez-Paz and Oquab 2017). Both have valid p-values at any sample size:
 
 * the Kolmogorov-Smirnov p-value is exact for continuous features and conservative under ties; Bonferroni over features;
 * the classifier is trained on one half and evaluated on the other. If the samples have the same law, the number of
@@ -14,7 +12,7 @@ p-values at any sample size:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -26,55 +24,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.randomness import Randomness
 
 Array = NDArray[np.float64]
-
-_LARGEST_TREE = 200_000
-
-
-class EnumeratedRandomness(Randomness):
-    """Randomness that answers every `below` and `bits` from a script, so that all answers can be enumerated."""
-
-    def __init__(self, script: list[int]) -> None:
-        self.script = script
-        self.bounds: list[int] = []
-
-    def draw(self, count: int) -> bytes:
-        return bytes(count)
-
-    def below(self, bound: int) -> int:
-        place = len(self.bounds)
-        self.bounds.append(bound)
-        if place == len(self.script):
-            self.script.append(0)
-        return self.script[place]
-
-    def bits(self, count: int) -> int:
-        return self.below(1 << count)
-
-
-def exact_distribution(run: Callable[[Randomness], Hashable]) -> dict[Hashable, Fraction]:
-    """Return the exact distribution of the value of `run` over all its coin tosses: value -> probability.
-
-    Raises OverflowError where there are more than 200,000 combinations.
-    """
-    distribution: dict[Hashable, Fraction] = {}
-    script: list[int] = []
-    for _ in range(_LARGEST_TREE):
-        coins = EnumeratedRandomness(script)
-        value = run(coins)
-        chance = Fraction(1)
-        for bound in coins.bounds:
-            chance /= bound
-        distribution[value] = distribution.get(value, Fraction(0)) + chance
-        script = script[: len(coins.bounds)]
-        while script and script[-1] == coins.bounds[len(script) - 1] - 1:
-            script.pop()
-        if not script:
-            return distribution
-        script[-1] += 1
-    raise OverflowError("too many coin tosses to enumerate; take a smaller case")
 
 
 @dataclass(frozen=True)
@@ -121,6 +72,8 @@ def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[s
     """Compare two samples of views by `two_sample`, and say the result in words."""
     names = list(dict.fromkeys(name for side in sides for row in side for name in row))
     left, right = (np.array([[row.get(name, -1.0) for name in names] for row in side], dtype=float) for side in sides)
+    largest = np.maximum(np.abs(left).max(axis=0), np.abs(right).max(axis=0)).clip(1e-300)
+    left, right = left / largest, right / largest  # the forest computes in float32
     test = two_sample(left, right, rate=context.rate, names=names, seed=context.seed)
     evidence = f"{what}: {len(left)} + {len(right)} views, {len(names)} features"
     evidence += f", p = {test.p_value:.2g}, classifier {test.accuracy:.2f}"

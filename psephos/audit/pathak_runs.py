@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from psephos.parties.pathak import Contribution
 from psephos.protocol.errors import MessageError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.comparison import Answer
-from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.pathak.messages import (
     KEYED_SIZE_BITS,
     Answers,
@@ -223,6 +224,22 @@ def keys_of(context: AnalysisContext) -> PathakKeys:
         )
 
     return context.cached("pathak keys", make)
+
+
+def plain_table(key: DgkPrivateKey) -> dict[mpz, int]:
+    """Return c^(v_p) mod p -> plaintext, for each plaintext: with this table the owner of the key decrypts."""
+    p, v, public = key._p, key._v_p, key.public_key
+    base = gmpy2.powmod(public.g, v, p)
+    table, power = {}, mpz(1)
+    for m in range(public.u):
+        table[power] = m
+        power = power * base % p
+    return table
+
+
+def plain_answer(key: DgkPrivateKey, reply: Answer, table: Mapping[mpz, int]) -> list[int]:
+    """Return the plaintexts of an answer; `table`: as `plain_table` returns it."""
+    return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in reply.ciphertexts]
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
