@@ -183,7 +183,10 @@ def _open_message(run: ObservedRun, members: Members, message: SentMessage, tabl
         case SizeShare():
             row = {"a": float(content.share), **sealed("b sealed", zeta.public_key, content.sealed)}
         case IndexedShare():
-            row = {"b": float(zeta.raw_decrypt(content.sealed)), **sealed("xi(a)", xi.public_key, content.encrypted)}
+            row = {
+                "b": float(zeta.raw_decrypt(content.sealed) - (1 << SHARE_BITS)),
+                **sealed("xi(a)", xi.public_key, content.encrypted),
+            }
             if members.parties:
                 row["a"] = float(xi.raw_decrypt(content.encrypted))
         case LentShare():
@@ -263,9 +266,9 @@ def _of_sizes(run: ObservedRun, members: Members) -> Row:
         row["smallest, if pi_1 were the identity"] = [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
         for place, rank in {} if tournament else dict(enumerate(_ranks(run))).items():
             row[f"rank of party {place}, if pi_1 were the identity"] = rank
-        rests = [float(value - masked) for value, masked in zip(run.total, _masked_noise(run), strict=True)]
-        row |= {f"total {place} less the masked noise": rest for place, rest in enumerate(rests)}
-        row["total less the masked noise, first less second"] = rests[0] - rests[1]
+        rests = [value - masked for value, masked in zip(run.total, _masked_noise(run), strict=True)]
+        row |= {f"total {place} less the masked noise": float(rest) for place, rest in enumerate(rests)}
+        row["total less the masked noise, first less second"] = float(rests[0] - rests[1])
     return row
 
 

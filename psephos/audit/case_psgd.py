@@ -150,7 +150,7 @@ def _point(run: SumRun) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Descent(SumAnalysis):
+class DescentAnalysis(SumAnalysis):
     """The analysis of a descent. A run is represented by its last step, with the earlier ones in `SumRun.before`."""
 
     variant: Variant = "paper"
@@ -291,7 +291,7 @@ def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:
 
 def _case(name: str, variant: Variant) -> Case:
     """Return the case of one variant of the noise."""
-    analysis, checks = Descent("psgd", PARTIES, 320, variant), Checks()
+    analysis, checks = DescentAnalysis("psgd", PARTIES, 320, variant), Checks()
     add = checks.add
     for coalition, m in PSGD_MEMBERS.items():
         swapped = partial(analysis.same_output, m, "honest", "swapped", "data swapped")

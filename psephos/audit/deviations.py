@@ -99,9 +99,11 @@ def _accepts(
     entries = [Entry(0, "curator", BOARD, ballot.encode()) for ballot in ballots]
     if request is not None:
         entries.append(Entry(0, "curator", holder.name, request.encode(round_)))
-    step = holder.receive(holder.start().state, entries)
-    for refusal in step.refused:
-        raise refusal.error
+    step = holder.start()
+    for entry in entries:
+        step = holder.receive(step.state, [entry])
+        for refusal in step.refused:
+            raise refusal.error
     return request is None or bool(step.posts)
 
 

@@ -162,15 +162,17 @@ class Game:
         return Outcome(terms, driver.results(), transcript.messages, refused)
 
     def judge(
-        self, context: AnalysisContext, outcome: Outcome, culprit: str, what: str, valid: Sequence[int]
+        self, context: AnalysisContext, outcome: Outcome, culprit: str, expected: Any, valid: Sequence[int]
     ) -> AttackResult:
-        """Return what a coalition gained in a run, the name of its culprit included."""
-        gains = {secret: f"{what}: {evidence}" for secret, evidence in self.wrong(context, outcome, valid).items()}
+        """Return what a coalition gained in a run; it gains where no expected error names its culprit."""
+        gains = self.wrong(context, outcome, valid)
         result = outcome.results.get("curator")
         opened = getattr(result, "opened", result)
         named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
-        if not named and not any(culprit == sender or culprit in str(error) for sender, error in outcome.refused):
-            gains[CULPRIT.name] = f"{what}: no error names {culprit}"
+        kind = PsephosError if expected == HARMLESS else expected
+        refused = [(sender, str(error)) for sender, error in outcome.refused if isinstance(error, kind)]
+        if not named and not any(culprit == sender or culprit in message for sender, message in refused):
+            gains[CULPRIT.name] = f"no error names {culprit}"
         return AttackResult(gains, outcome.errors)
 
     def signed(self, context: AnalysisContext, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
@@ -255,7 +257,8 @@ class DescentGame(Game):
 
 
 TALLY, DESCENT = Game(), DescentGame()
-Run = Callable[[AnalysisContext], AttackResult]
+Run = Callable[[AnalysisContext, Any], AttackResult]
+"""(context, the expected error) -> the result of an attack."""
 Lie = Callable[[AnalysisContext, Any, Any, bytes], Iterable[bytes]]
 """(context, terms, the round, a message of the honest role) -> the messages that are sent in its place."""
 
@@ -268,10 +271,14 @@ def _lies(
     what: str,
     changes: Mapping[str, Mapping[Kind, Lie]],
     proofs: Proofs = "knowledge",
+    valid: int | None = None,
 ) -> Run:
-    """Return the attack in which some roles change their messages of some kinds; the first one is the culprit."""
+    """Return the attack in which some roles change their messages of some kinds; the first one is the culprit.
 
-    def run(context: AnalysisContext) -> AttackResult:
+    `valid`: so many parties, by default all, have valid ballots in a sum that may be opened.
+    """
+
+    def run(context: AnalysisContext, expected: Any) -> AttackResult:
         terms = game.terms(context, what, proofs)
 
         def tamper(lies: Mapping[Kind, Lie], honest: Role) -> Role:
@@ -289,8 +296,8 @@ def _lies(
             return Tampering(honest, change)
 
         replacements = {name: partial(tamper, lies) for name, lies in changes.items()}
-        valid = range(game.parties - (proofs == "valid"))  # such a round is for ballots that are invalid
-        return game.judge(context, game.run(context, terms, replacements), next(iter(changes)), what, valid)
+        counted = range(game.parties if valid is None else valid)
+        return game.judge(context, game.run(context, terms, replacements), next(iter(changes)), expected, counted)
 
     return run
 
@@ -394,7 +401,7 @@ class Forger(Tampering):
 def _forge(game: Game, how: str) -> Run:
     """Post the ballot of party 0 once more, re-randomised, or the inverse of all others', so that party 0's remains."""
 
-    def run(context: AnalysisContext) -> AttackResult:
+    def run(context: AnalysisContext, expected: Any) -> AttackResult:
         what = f"a ballot that is the {how} of others"
         terms = game.terms(context, what)
 
@@ -409,7 +416,7 @@ def _forge(game: Game, how: str) -> Run:
             return game.signed(context, round_, map(lambda c, z: c * z % modulus, columns, zeros), first.proof)
 
         outcome = game.run(context, terms, {game.liar: lambda honest: Forger(honest, forge)})
-        return game.judge(context, outcome, game.liar, what, range(game.parties - 1))
+        return game.judge(context, outcome, game.liar, expected, range(game.parties - 1))
 
     return run
 
@@ -438,10 +445,10 @@ class Late(Tampering):
 def _replaced(game: Game, what: str, role: Callable[[Any], type[Tampering]], absent: bool = False) -> Run:
     """Return the attack in which the deviating party is a role of a class, made of the terms."""
 
-    def run(context: AnalysisContext) -> AttackResult:
+    def run(context: AnalysisContext, expected: Any) -> AttackResult:
         terms = game.terms(context, what)
         outcome = game.run(context, terms, {game.liar: role(terms)})
-        return game.judge(context, outcome, game.liar, what, range(game.parties - absent))
+        return game.judge(context, outcome, game.liar, expected, range(game.parties - absent))
 
     return run
 
@@ -474,7 +481,7 @@ def _cast(ballots: Iterable[Ballot]) -> list[tuple[str, bytes]]:
     return [(f"party {ballot.party}", ballot.encode()) for ballot in ballots]
 
 
-def _open_own_round(context: AnalysisContext) -> AttackResult:
+def _open_own_round(context: AnalysisContext, expected: Any) -> AttackResult:
     """Start a round with a roster of the curator's own keys (sybils), who post the ciphertexts and proof of party 0."""
     _, round_, _, (victim, *_) = TALLY.opening(context, "own round")
     sybils = [SigningKey.generate(context.coins("sybil", number)) for number in range(3)]
@@ -497,7 +504,7 @@ def _open_own_round(context: AnalysisContext) -> AttackResult:
     return AttackResult(answered, (*rejected, *errors))
 
 
-def _open_early(context: AnalysisContext) -> AttackResult:
+def _open_early(context: AnalysisContext, expected: Any) -> AttackResult:
     """Close below the minimum, request before the confirmations, and request less than was observed."""
     terms, round_, _, honest = TALLY.opening(context, "early")
     ballots, close = _cast(honest), ("curator", Close(round_.digest).encode())
@@ -521,7 +528,7 @@ def _open_early(context: AnalysisContext) -> AttackResult:
     return AttackResult(errors=tuple(refused))
 
 
-def _show_two_boards(game: Game, context: AnalysisContext) -> AttackResult:
+def _show_two_boards(game: Game, context: AnalysisContext, expected: Any) -> AttackResult:
     """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
     terms, round_, before, ballots = game.opening(context, "two boards")
     opened, refused = False, list[PsephosError]()
@@ -537,7 +544,7 @@ def _show_two_boards(game: Game, context: AnalysisContext) -> AttackResult:
     return AttackResult(gains, tuple(refused))
 
 
-def _send_requests(context: AnalysisContext) -> AttackResult:
+def _send_requests(context: AnalysisContext, expected: Any) -> AttackResult:
     """Send every request of `deviations`, each of which would isolate votes, in a round with proofs."""
 
     def honest(label: str) -> tuple[Round, list[Ballot]]:
@@ -563,32 +570,33 @@ def _attack(
     who: str,
     how: Run | Mapping[Kind, Lie],
     expected: type[PsephosError] | Literal["harmless"],
-    proofs: Proofs = "knowledge",
+    **terms: Any,
 ) -> Attack:
-    """Return an attack: a function, or how `who` changes its messages of some kinds."""
-    run = how if callable(how) else _lies(game, name, {who: how}, proofs)
-    return Attack(name, run, expected, (game.vector, OTHER_SUM, CULPRIT))
+    """Return an attack: a function, or how `who` changes its messages of some kinds; `terms`: as in `_lies`."""
+    run = how if callable(how) else _lies(game, name, {who: how}, **terms)
+    return Attack(name, lambda context: run(context, expected), expected, (game.vector, OTHER_SUM, CULPRIT))
 
 
 _tally, _descent = partial(_attack, TALLY), partial(_attack, DESCENT)
 _PARTY, _STEP, _OPENED = TALLY.liar, Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION
 _RANDOM, _SHAPED = {_OPENED: _wrong_share(False)}, {_OPENED: _wrong_share(True)}
+_INVALID: dict[str, Any] = {"proofs": "valid", "valid": 4}
 _OTHER_PRODUCT = {Kind.CONFIRMATION: _confirm(product_digest=bytes(32))}
 
 OF_VOTERS = (
     _tally("copies a ballot", _PARTY, _forge(TALLY, "copy"), ProofError),
     _tally("makes a ballot of others", _PARTY, _forge(TALLY, "inverse"), ProofError),
-    _tally("casts -1 votes", _PARTY, {Kind.BALLOT: _add_votes(-1)}, ProofError, "valid"),
-    _tally("casts 2 votes", _PARTY, {Kind.BALLOT: _add_votes(2)}, ProofError, "valid"),
-    _tally("casts 1000 votes", _PARTY, {Kind.BALLOT: _add_votes(1000)}, ProofError, "valid"),
+    _tally("casts -1 votes", _PARTY, {Kind.BALLOT: _add_votes(-1)}, ProofError, **_INVALID),
+    _tally("casts 2 votes", _PARTY, {Kind.BALLOT: _add_votes(2)}, ProofError, **_INVALID),
+    _tally("casts 1000 votes", _PARTY, {Kind.BALLOT: _add_votes(1000)}, ProofError, **_INVALID),
     _tally("votes twice", _PARTY, {Kind.BALLOT: _twice(TALLY)}, DuplicateBallotError),
     _tally("votes late", _PARTY, _replaced(TALLY, "a late ballot", lambda terms: Late, absent=True), LateBallotError),
 )
 OF_HOLDERS = (
     _tally("answers at random", "holder 1", _RANDOM, WrongPartialDecryptionError),
     _tally("shapes its answer", "holder 1", _SHAPED, WrongPartialDecryptionError),
-    _tally("confirms another product", "holder 1", _OTHER_PRODUCT, UnconfirmedError),
-    _tally("confirms in another's name", "holder 1", {Kind.CONFIRMATION: _confirm(holder=2)}, ThresholdError),
+    _tally("confirms another product", "holder 1", _OTHER_PRODUCT, UnconfirmedError, valid=0),
+    _tally("confirms in another's name", "holder 1", {Kind.CONFIRMATION: _confirm(holder=2)}, ThresholdError, valid=0),
 )
 OF_CURATOR = (
     _tally("opens a round of its own", "curator", _open_own_round, WrongRoundError),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from psephos.audit.compare import _ks, detectable_accuracy, exact_distribution, two_sample
+from psephos.audit.compare import _ks, detectable_accuracy, two_sample
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, cast_ballot, make_setting, run_tally_round
 from psephos.audit.simulators import packed_sum, simulate_partial
@@ -21,31 +20,9 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.tally import TallySpec
-
-# -- exact distributions
-
-
-def test_outcomes_of_a_permutation_are_uniform() -> None:
-    chances = exact_distribution(lambda coins: random_permutation(4, coins))
-    assert len(chances) == 24
-    assert set(chances.values()) == {Fraction(1, 24)}
-
-
-def test_outcomes_of_dependent_tosses() -> None:
-    """The second die has as many faces as the first one shows."""
-    chances = exact_distribution(lambda coins: coins.below(1 + coins.below(3)))
-    assert chances == {0: Fraction(11, 18), 1: Fraction(5, 18), 2: Fraction(1, 9)}
-
-
-@pytest.mark.slow
-def test_too_many_tosses_are_refused() -> None:
-    with pytest.raises(OverflowError, match="smaller"):
-        exact_distribution(lambda coins: coins.bits(64))
-
 
 # -- two samples
 

@@ -20,7 +20,7 @@ SEED = 20260
 VIEWS = 40
 """Power: who is right in 92 % of cases is noticed with probability 0.99 (`detectable_accuracy`)."""
 MORE = {"pathak-public-bound": 60}
-"""Where a mutant needs so many; those of 90 and 110 (`psephos.audit.Mutant.views`) are for `psephos audit`."""
+"""Where a fault needs so many; those of 90 and 110 (`faults.toml`) are for `psephos audit`."""
 FEW_VIEWS = 8
 """Every check runs, and only coarse leaks are seen. Attacks are in test_attack_catalogue.py."""
 FEW = ("ceremony", "tally", "statistic", "pathak-public-bound", "psgd")

@@ -1,7 +1,8 @@
-"""Mutants: edits of the real source, under which a check must find a leak.
+"""Edits of the real source: a function is compiled again with one expression replaced, wherever it was imported.
 
-The function is compiled again in its own module and takes the place of the original wherever that was imported. The
-place is selected by its syntax tree (`tests.security.lab.patterns`); one that is gone or not unique is an error.
+Code is compared as Python unparses it, so that layout, brackets and quotes do not matter. In the code to replace
+`$name` stands for any name, or for any expression where no name fits (the same one twice for the same code), and
+`$...name` and `...` for any code.
 """
 
 from __future__ import annotations
@@ -9,38 +10,24 @@ import __future__
 
 import ast
 import inspect
+import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from psephos.audit.model import AnalysisContext, Case, CheckResult
 from psephos.protocol.errors import InvalidParameter
-from tests.security.lab.patterns import substitute
 
-__all__ = ["SEEDED", "Edit", "Mutant", "caught_by", "edited", "for_protocol", "function_of", "replaced"]
+__all__ = ["edited", "function_of", "replaced"]
 
 _CACHED = type(lru_cache(int))
 _FUTURE = __future__.annotations.compiler_flag
-SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
-"""A Python expression for an edit's `new`: a generator with a fixed seed in place of the system's randomness."""
-
-
-class Edit(NamedTuple):
-    """One change of one function: the arguments of `edited`."""
-
-    owner: Any
-    function: str
-    old: str
-    new: str
-
-    @property
-    def change(self) -> str:
-        """The edit in words."""
-        return f"{self.owner.__name__}.{self.function}: `{self.old}` becomes `{self.new}`"
+_SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
+_NAME = r"[\w.]+(?:\[[^\]]*\])?"
+_ANY = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*?"
+_HOLE = re.compile(r"\$(?:\.\.\.)?\w+|\.\.\.")
 
 
 def function_of(owner: Any, name: str) -> Any:
@@ -52,6 +39,48 @@ def function_of(owner: Any, name: str) -> Any:
     return next((f for f in (getattr(original, n, None) for n in ("func", "fget", "__func__")) if f), original)
 
 
+def _unparsed(code: str) -> str:
+    """Return code with holes as Python unparses it; what is no expression stays as it is."""
+    holes: list[str] = []
+
+    def numbered(hole: re.Match[str]) -> str:
+        holes.append(hole[0])
+        return f"hole_{len(holes) - 1}_"
+
+    try:
+        plain = ast.unparse(ast.parse(_HOLE.sub(numbered, code)))
+    except SyntaxError:
+        return code
+    return re.sub(r"hole_(\d+)_", lambda place: holes[int(place[1])], plain)
+
+
+def substituted(source: str, old: str, new: str, where: str) -> str:
+    """Return source code with `old` replaced, which must be there once."""
+    text = _unparsed(old)
+    for hole in (_NAME, _ANY):  # names, or any expressions where no names fit
+        matches = list(re.finditer(_pattern(text, hole), source))
+        if matches:
+            break
+    if len(matches) != 1:
+        raise InvalidParameter(f"`{old}` must match one place of {where} and matches {len(matches)}:\n{source}")
+    (match,) = matches
+    filled = re.sub(r"\$(?:\.\.\.)?(\w+)", lambda hole: match[hole[1]], new).replace("SEEDED", _SEEDED)
+    return source[: match.start()] + filled + source[match.end() :]
+
+
+def _pattern(text: str, of_hole: str) -> str:
+    """Return the regular expression of code with holes."""
+    pattern, at, known = "", 0, set[str]()
+    for hole in _HOLE.finditer(text):
+        pattern += re.escape(text[at : hole.start()])
+        at, name = hole.end(), hole[0].strip("$.")
+        content = _ANY if hole[0].startswith(("$...", "...")) else of_hole
+        pattern += f"(?P={name})" if name in known else f"(?P<{name}>{content})" if name else content
+        known |= {name} - {""}
+    end = r"(?![\w.(\[])" if known and at == len(text) else r"(?!\w)"
+    return rf"(?<![\w.]){pattern}{re.escape(text[at:])}{end}"
+
+
 @contextmanager
 def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
     """Replace `old` by `new` in the code of `owner.name` while the block runs."""
@@ -61,10 +90,10 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
             f"{owner.__name__}.{name} cannot be edited, since it refers to {', '.join(function.__code__.co_freevars)}"
         )
     original = inspect.getattr_static(owner, name)
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    substitute(tree, old, new, where=f"{owner.__name__}.{name}")
+    source = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    source = substituted(source, old, new, f"{owner.__name__}.{name}")
     scope: dict[str, Any] = {}
-    code = compile(ast.unparse(ast.fix_missing_locations(tree)), f"<mutant of {name}>", "exec", flags=_FUTURE)
+    code = compile(source, f"<fault in {name}>", "exec", flags=_FUTURE)
     exec(code, function.__globals__, scope)  # noqa: S102 - our own source, edited above
     broken: Any = scope[name]
     if isinstance(broken, cached_property):
@@ -105,43 +134,3 @@ def _holding(name: str, value: Any) -> list[Any]:
     ours = {"psephos", str(getattr(value, "__module__", "")).split(".")[0]}
     modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] in ours]
     return [m for m in modules if m.__dict__.get(name) is value]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One protocol broken by one edit."""
-
-    name: str
-    protocol: str
-    owner: Any
-    function: str
-    old: str
-    new: str
-    check: str
-    views: int = 30
-
-    @property
-    def edit(self) -> Edit:
-        """The edit: the arguments of `edited`."""
-        return Edit(self.owner, self.function, self.old, self.new)
-
-    @property
-    def change(self) -> str:
-        """The edit in words."""
-        return self.edit.change
-
-
-def caught_by(mutant: Mutant, case: Case, context: AnalysisContext) -> tuple[str | None, CheckResult]:
-    """Run a mutant's check on the broken protocol; return (its name if it leaks, else None; its result)."""
-    own = AnalysisContext(seed=context.seed + 1, views=mutant.views, rate=context.rate)
-    with edited(*mutant.edit):
-        result = case.check(mutant.check).run(own)
-    return (mutant.check if result.leaks else None), result
-
-
-def for_protocol(mutants: Iterable[Mutant], protocol: str, *names: str) -> tuple[Mutant, ...]:
-    """Return copies of the named mutants that the analysis of another protocol must catch too."""
-    named = tuple(replace(mutant, protocol=protocol) for mutant in mutants if mutant.name in names)
-    if missing := set(names) - {mutant.name for mutant in named}:
-        raise InvalidParameter(f"there is no mutant {', '.join(sorted(missing))}; was it renamed?")
-    return named

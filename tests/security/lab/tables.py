@@ -21,7 +21,7 @@ verdict.
 * **LEAK**: a check finds what the ideal output does not give.
 * All other secrets are hidden from the coalition: no check found a way from the view to the secret.
 
-The lists `tests/security/lab/mutants_*.py` name the check that detects each broken protocol.
+`tests/security/lab/faults.toml` names the checks that notice each broken protocol.
 """
 
 _MARKS = {HIDDEN: "hidden", REVEALED: "by design", LEAK: "**LEAK**"}

@@ -1,18 +1,16 @@
-"""The proofs that travel, broken in one line, and the forgery that the line stops.
+"""Proofs of false statements: the real checker refuses each, and accepts it with one line broken (faults.toml).
 
-A broken proof leaks nothing, so no check of the analysis sees it. Each mutant comes with a cheater that makes a proof
-of a false statement: the real checker refuses it, the broken one accepts it. Keys are small and prove nothing about
-keys. No forgery can show a number that still leaves it a chance of 2^-64 only: one repetition instead of two, or fewer
-primes than six, are caught by `test_constants_meet_the_bounds_of_the_theorem`.
+No forgery can show a number that still leaves it a chance of 2^-64 only: one repetition instead of two, or fewer primes
+than six, are caught by `test_constants_meet_the_bounds_of_the_theorem`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import gmpy2
 import numpy as np
@@ -31,31 +29,15 @@ from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
 from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
-from tests.security.lab.edits import Edit, edited
+from tests.security.lab.edits import edited
 
 if TYPE_CHECKING:
     from psephos.protocol.encrypted_sum.rounds import Round
 
-__all__ = ["FORGER_EDITS", "PROOF_MUTANTS", "ProofMutant"]
+__all__ = ["FORGERIES"]
 
 HERE = b"round 1, party 3"
 SAMPLES, CLASSES = 60, 3
-
-
-@dataclass(frozen=True)
-class ProofMutant:
-    """One broken proof."""
-
-    name: str
-    owner: Any
-    function: str
-    old: str
-    new: str
-    forgery: Callable[[], bool]
-
-    @property
-    def edit(self) -> Edit:
-        return Edit(self.owner, self.function, self.old, self.new)
 
 
 @cache
@@ -191,16 +173,11 @@ def _ballot(held: dict[int, int], claimed: dict[int, int], *, lie: bool = False)
     return _holds(lambda: validity.verify(HERE, layout, c, proof))
 
 
-_COMMIT = "coset_values($polynomials, $size)"
-_SPOIL = f"{_COMMIT} ^ (np.arange($size) % 8 == 0).astype(np.uint64)"
-
-FORGER_EDITS: list[Edit] = [Edit(codewords.CommittedMatrix, "__init__", _COMMIT, _SPOIL)]
-"""What cheaters change in the honest prover."""
-
-
 def _spoiled() -> bool:
     """Every eighth column of every commitment is not the code word's: 152 columns would meet one but for 2^-29."""
-    with edited(*FORGER_EDITS[0]):
+    commit = "coset_values($polynomials, $size)"
+    spoiled = f"{commit} ^ (np.arange($size) % 8 == 0).astype(np.uint64)"
+    with edited(codewords.CommittedMatrix, "__init__", commit, spoiled):
         return any(_ballot({0: 1}, {0: 1}) for _ in range(20))
 
 
@@ -210,117 +187,20 @@ def _two_ciphertexts() -> bool:
     return _ballot({0: 2}, {0: 1, slots: 1})
 
 
-PROOF_MUTANTS: tuple[ProofMutant, ...] = (
-    ProofMutant(
-        "knowledge: the announcement is not hashed",
-        knowledge,
-        "_challenges",
-        "(*$ciphertexts, $announcement)",
-        "$ciphertexts",
-        _simulated,
-    ),
-    ProofMutant(
-        "knowledge: the ciphertexts are not hashed",
-        knowledge,
-        "_challenges",
-        "(*$ciphertexts, $announcement)",
-        "($announcement,)",
-        _cancelling,
-    ),
-    ProofMutant(
-        "knowledge: the statement is not hashed",
-        knowledge,
-        "_challenges",
-        "($key.identifier, $statement, $...numbers)",
-        "($key.identifier, $...numbers)",
-        _replayed,
-    ),
-    ProofMutant(
-        "knowledge: many at once without weights",
-        knowledge,
-        "_holds_together",
-        "mpz($randomness.bits(WEIGHT_BITS) | 1)",
-        "mpz(1)",
-        _two_that_cancel,
-    ),
-    ProofMutant(
-        "opening: no weights",
-        opening,
-        "_weighted",
-        "challenges($label, $parts, $count)",
-        "[mpz(1)] * $count",
-        lambda: _opened((5, -5), simulate=False),
-    ),
-    ProofMutant(
-        "opening: the announcement is not hashed",
-        opening,
-        "_challenge",
-        "($powers.base, *$numbers)",
-        "($powers.base, *$numbers[:2])",
-        lambda: _opened((5, 0), simulate=True),
-    ),
-    ProofMutant(
-        "opening: only the verification value is checked",
-        opening,
-        "verify",
-        "$verification_value or $product",
-        "$verification_value",
-        lambda: _opened((5, 0), simulate=False),
-    ),
-    ProofMutant(
-        "validity: the plaintexts are not opened",
-        codewords.Verification,
-        "_check_opening",
-        "($left * $left - $right * $right) % $modulus",
-        "False",
-        lambda: _ballot({0: 1000}, {0: 1}, lie=True),
-    ),
-    ProofMutant(
-        "validity: one column",
-        codewords.ChallengeChain,
-        "columns",
-        "$places[:QUERIES]",
-        "$places[:1]",
-        _spoiled,
-    ),
-    ProofMutant(
-        "knowledge: one challenge for all ciphertexts",
-        knowledge,
-        "_challenges",
-        "challenges($label, $parts, $count)",
-        "challenges($label, $parts, 1) * $count",
-        _inverse_of_a_strangers,
-    ),
-    ProofMutant(
-        "opening: weights are known before the values",
-        opening,
-        "_weighted",
-        "(*$ciphertexts, *$values)",
-        "$ciphertexts",
-        _cancelling_shape,
-    ),
-    ProofMutant(
-        "opening: any exponent",
-        opening,
-        "verify",
-        "$verification_value or $product",
-        "$product",
-        _another_exponent,
-    ),
-    ProofMutant(
-        "validity: one challenge for all ciphertexts",
-        codewords.ChallengeChain,
-        "weights",
-        "challenges($label, $parts, $count)",
-        "challenges($label, $parts, 1) * $count",
-        _two_ciphertexts,
-    ),
-    ProofMutant(
-        "a proof is not bound to its sender",
-        proofs,
-        "_statement",
-        '$round + $party.to_bytes(4, "big")',
-        "$round",
-        _replayed,
-    ),
-)
+FORGERIES: dict[str, Callable[[], bool]] = {
+    "knowledge: the announcement is not hashed": _simulated,
+    "knowledge: the ciphertexts are not hashed": _cancelling,
+    "knowledge: the statement is not hashed": _replayed,
+    "knowledge: many at once without weights": _two_that_cancel,
+    "knowledge: one challenge for all ciphertexts": _inverse_of_a_strangers,
+    "opening: no weights": lambda: _opened((5, -5), simulate=False),
+    "opening: the announcement is not hashed": lambda: _opened((5, 0), simulate=True),
+    "opening: only the verification value is checked": lambda: _opened((5, 0), simulate=False),
+    "opening: weights are known before the values": _cancelling_shape,
+    "opening: any exponent": _another_exponent,
+    "validity: the plaintexts are not opened": lambda: _ballot({0: 1000}, {0: 1}, lie=True),
+    "validity: one column": _spoiled,
+    "validity: one challenge for all ciphertexts": _two_ciphertexts,
+    "a proof is not bound to its sender": _replayed,
+}
+"""Name of a fault -> whether a forgery is accepted."""
