@@ -22,7 +22,7 @@ from tests.security.lab.faults import FAULTS, Fault, noticed, owner_of
 from tests.security.lab.forgeries import FORGERIES
 
 SEED = 20261
-SLOW = {"ceremony", "pathak-printed", "psgd", "statistic"}
+SLOW = {"ceremony", "pathak-printed", "psgd", "psgd-gaussian", "statistic"}
 """Cases whose audit takes seconds."""
 
 MEASURES: dict[str, Callable[[], Any]] = {
