@@ -17,17 +17,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from scipy.stats import binomtest
 
+from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.compare import compare_samples
-from psephos.audit.ideal import ideal_sum, joint_noise
 from psephos.audit.matrix import EXPECTED, PATHAK_MEMBERS, pathak_members
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members, case_of
 from psephos.audit.pathak_runs import (
@@ -43,8 +44,10 @@ from psephos.audit.pathak_runs import (
     ObservedRoles,
     ObservedRun,
     PathakKind,
+    ZeroContributionParty,
     add_to_share,
     deviating_roles,
+    keys_of,
     made_up_records,
     plain_answer,
     plain_table,
@@ -53,11 +56,13 @@ from psephos.audit.pathak_runs import (
     run_observed,
     terms_of,
 )
+from psephos.audit.simulators import ideal_sum, joint_noise
 from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
 from psephos.curator.pathak.curator import AwaitingAnswers
-from psephos.parties.pathak import PartyResharing
+from psephos.parties.pathak import PartyResharing, PathakParty
 from psephos.parties.pathak_noise import noise_share, own_noise
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import AgreementError, InvalidParameter
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.pathak.comparison import conclude
 from psephos.protocol.pathak.messages import (
@@ -70,18 +75,20 @@ from psephos.protocol.pathak.messages import (
     IndexedShare,
     LentShare,
     Opponents,
+    Proposal,
     Questions,
     Share,
     SizeShare,
     centred,
 )
-from psephos.protocol.pathak.noise import modulus_bits, noise_bound, noise_plan
+from psephos.protocol.pathak.noise import modulus_bits, noise_addends, noise_bound, noise_plan
 from psephos.protocol.pathak.resharing import add_shares
 from psephos.protocol.pathak.terms import CURATOR, LEADER, PathakTerms, party_name
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import SentMessage
-from psephos.protocol.wire import Kind, kind_of
+from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from psephos.specs.pathak import BARE_SUM
 
 Row = dict[str, float]
 IdealOutput = Callable[[ObservedRoles], Sequence[int]]
@@ -543,3 +550,136 @@ def _case(kind: PathakKind) -> Case:
 
 PATHAK = tuple(_case(kind) for kind in KINDS)
 """Pathak's protocol, a case for each of `KINDS`."""
+
+
+# -- liars: whether a role that deviates can remove the noise from the published sum
+#
+# The protocol has no proofs: a party may submit any vector, and the sum is then that of the others' parameters, their
+# noise and a vector that the coalition knows. The others' noise must remain in it. It does when the noise is sized for
+# a public number of rows. In the paper's protocol, printed or repaired, a party and Charlie determine whose noise is
+# used, and each of them can obtain the sum without noise: the reason why neither variant is the default.
+
+LIAR = 1
+"""Number of the party that deviates: neither the leader nor the one with the smallest data set."""
+
+BARE = BARE_SUM.name
+SHIFT = (1000, -1000)
+"""What a role that deviates adds to the sum, in units of the grid."""
+
+
+@dataclass(frozen=True)
+class _Lies:
+    """The roles of a coalition that deviates, and what it knows of the sum, given its honest part of it."""
+
+    replacements: Mapping[str, MakeObserved]
+    own: Callable[[Sequence[int]], Sequence[int]] = tuple
+
+
+def _bare_sum(
+    kind: PathakKind, name: str, lies: Callable[[AnalysisContext], _Lies], context: AnalysisContext
+) -> AttackResult:
+    """Compare the sum of the honest parameters with the published sum less what the coalition knows of it."""
+    attack, adversaries = f"{kind}, {name}", lies(context)
+    run = run_observed(context, kind, records_of(context, "honest"), attack, adversaries.replacements)
+    terms, lying_party = run.terms, party_name(LIAR) in adversaries.replacements
+    offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
+    honest = [c.parameters for number, c in run.contributions.items() if not (lying_party and number == LIAR)]
+    part = run.contributions[LIAR]
+    noise = part.noise[0] if kind == "public-bound" else (0,) * terms.features
+    honest_part = [w + e for w, e in zip(part.parameters, noise, strict=True)]
+    own = adversaries.own(honest_part if lying_party else [0] * terms.features)
+    rest = [total - sum(column) - known - offset for total, known, *column in zip(run.total, own, *honest, strict=True)]
+    if any(rest):
+        return AttackResult()
+    return AttackResult({BARE: f"{attack}: what is published is the honest parties' parameters, without noise"})
+
+
+def _shifted(own: Sequence[int]) -> list[int]:
+    return [value + shift for value, shift in zip(own, SHIFT, strict=True)]
+
+
+class _Shifts(ObservedRole):
+    """A role that adds `SHIFT` to a share: a party to its reshare for Charlie, Charlie to his published share."""
+
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
+        kind, charlie = kind_of(post.data), self.name == CURATOR
+        if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == CURATOR):
+            return [add_to_share(post, self.honest.terms, SHIFT)]  # type: ignore[attr-defined]
+        return [post]
+
+
+def _zeros(kind: Kind, context: AnalysisContext) -> MakeObserved:
+    """Return a role whose messages of one kind have encryptions of zero, under Charlie's key, in place of others."""
+    full = Encryptor(keys_of(context).curator.public_key, "full")
+
+    class Zeros(ObservedRole):
+        def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
+            if kind_of(post.data) is not kind:
+                return [post]
+            count = (len(post.data) - HEADER_BYTES) // full.key.ciphertext_bytes
+            session = post.data[HEADER_BYTES - 32 : HEADER_BYTES]
+            zeros = Ciphertexts(kind, full.key, full.encrypt([mpz(0)] * count))
+            return [replace(post, data=zeros.encode(session))]
+
+    return Zeros
+
+
+def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> ObservedRole:
+    """Make a party that claims the smallest size that the terms allow."""
+    liar = PathakParty.__new__(PathakParty)
+    assert isinstance(honest, PathakParty)
+    liar.__dict__.update(honest.__dict__, _size=honest.terms.smallest_size)
+    return make(liar, setting)
+
+
+def _propose_less_noise(context: AnalysisContext) -> AttackResult:
+    """Propose terms with an epsilon of 64 to a party, in Charlie's name."""
+    terms = terms_of(context, "public-bound", "proposes")
+    proposal = replace(terms, epsilon=64.0)
+    party = PathakParty(LIAR, *records_of(context, "honest")[LIAR], terms)
+    entry = Entry(1, CURATOR, party.name, Proposal(proposal, None).encode(proposal.digest))
+    step = party.receive(party.start().state, [entry])
+    gains = {BARE: "a party takes part with less noise than agreed on"} if step.posts else {}
+    return AttackResult(gains, tuple(refusal.error for refusal in step.refused))
+
+
+_Make = Callable[[AnalysisContext], MakeObserved]
+
+
+def _lies(*roles: tuple[str, _Make], own: Any = tuple) -> Callable[[AnalysisContext], _Lies]:
+    return lambda context: _Lies({name: make(context) for name, make in roles}, own)
+
+
+def _smallest_with_zeros(kind: Kind) -> _Make:
+    return lambda context: partial(_smallest, _zeros(kind, context))
+
+
+_LIAR = party_name(LIAR)
+_GIVES_NOTHING: tuple[str, _Make] = (_LIAR, lambda context: ZeroContributionParty)
+_SHIFTS: tuple[str, _Make] = (CURATOR, lambda context: _Shifts)
+
+
+def _attack(kind: PathakKind, name: str, lies: Callable[[AnalysisContext], _Lies]) -> tuple[Attack, ...]:
+    """Return an attack on one variant, harmless in `public-bound` and successful in the paper's variants."""
+    expected = HARMLESS if kind == "public-bound" else SUCCEEDS
+    return (Attack(name, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,)),)
+
+
+_BY_COALITION = (
+    _attack("public-bound", "adds nothing", _lies(_GIVES_NOTHING, own=lambda own: [0] * len(own)))
+    + _attack("public-bound", "adds what it likes", _lies((_LIAR, lambda context: _Shifts), own=_shifted)),
+    (
+        *_attack("public-bound", "publishes a wrong share", _lies(_SHIFTS, own=_shifted)),
+        Attack("proposes less noise", _propose_less_noise, AgreementError, (BARE_SUM,)),
+    ),
+    _attack("public-bound", "adds nothing and something", _lies(_GIVES_NOTHING, _SHIFTS, own=lambda own: SHIFT)),
+    _attack("repaired", "votes for no rung", _lies((_LIAR, _smallest_with_zeros(Kind.RUNG_VOTE)))),
+    _attack("repaired", "selects nobody", _lies((CURATOR, partial(_zeros, Kind.SELECTION)))),
+    _attack("printed", "noise of nobody", _lies((_LIAR, _smallest_with_zeros(Kind.NOISE_FACTOR)))),
+    _attack("printed", "selects nobody as printed", _lies((CURATOR, partial(_zeros, Kind.SELECTION)))),
+)
+
+ATTACKS = tuple(attack for attacks in _BY_COALITION for attack in attacks)
+"""All attacks on the averages of Pathak."""
+
+PATHAK_LIARS = attack_case("pathak-liars", _BY_COALITION)

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.ideal import ideal_sum, joint_gaussian, spherical_noise
 from psephos.audit.matrix import PSGD_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
-from psephos.audit.simulators import simulate_sum_view
+from psephos.audit.simulators import ideal_sum, joint_gaussian, simulate_sum_view, spherical_noise
 from psephos.audit.sums import SumAnalysis
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, Variant, agree

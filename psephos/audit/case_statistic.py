@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.ideal import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.matrix import STATISTICS as STATISTIC_SECRETS
 from psephos.audit.matrix import SUM_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot
+from psephos.audit.simulators import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.sums import SumAnalysis
 from psephos.curator.evaluation import plan_error_evaluation, plan_evaluation
 from psephos.curator.record import plan_records
@@ -120,13 +120,7 @@ def _error_plan(context: AnalysisContext, mechanism: MechanismName) -> Any:
 
 @dataclass(frozen=True)
 class NoisySum(SumAnalysis):
-    """The sum of a statistic, with noise of a known scale.
-
-    Attributes:
-        plan: (context, mechanism) -> the plan of the sum.
-        kind: the class of its specification.
-        mechanism: the law of the noise that the parties add; None where the curator adds it.
-    """
+    """The sum of a statistic, with noise of a known scale."""
 
     plan: Callable[[AnalysisContext, MechanismName], Any] = field(default=_statistic_plan, repr=False)
     kind: type[Any] = StatisticSpec

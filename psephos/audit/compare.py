@@ -40,17 +40,7 @@ class TwoSampleResult:
 
 
 def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed: int) -> TwoSampleResult:
-    """Compare two samples of views.
-
-    Args:
-        left, right: float64 (views, features); rows are independent views.
-        rate: the false-alarm rate.
-        names: of the features.
-        seed: of the split into halves and of the classifier.
-
-    Raises:
-        InvalidParameter: the shapes differ.
-    """
+    """Compare two samples of views."""
     if left.shape != right.shape:
         raise InvalidParameter(f"two samples must have the same shape, not {left.shape} and {right.shape}")
     rows, columns = left.shape

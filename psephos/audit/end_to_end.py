@@ -177,14 +177,7 @@ _COMMANDS: dict[str, Callable[..., RunRecord]] = {
 
 
 def command(words: str, unit: str = "", label: str = "", **options: Any) -> Pipeline:
-    """Return the pipeline of a command as it is typed, with the values of its options.
-
-    Args:
-        words: the command and some of its options.
-        unit: the unit of privacy, where no option names it.
-        label: the column to predict in place of the table's.
-        options: other options.
-    """
+    """Return the pipeline of a command as it is typed, with the values of its options."""
     name, *given = words.split(" --")
     named: dict[str, Any] = {option.replace("-", "_"): value for option, value in map(str.split, given)}
     unit = named.get("unit", unit or "party")
@@ -264,10 +257,7 @@ def person_pipelines(column: str) -> tuple[Pipeline, ...]:
 
 
 def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
-    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction.
-
-    Each is there of a record, of a person, and of a party.
-    """
+    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction."""
     by_party: dict[str, Any] = {"parameters": ("unit=party", "dropouts=1"), "absent": 1}
     evaluate = "evaluate --task regression"
     return (

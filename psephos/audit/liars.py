@@ -22,9 +22,9 @@ from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, ORIGIN, RECORDS, STEPS, private_data, psgd_setting
 from psephos.audit.case_psgd import PARTIES as DESCENDING
 from psephos.audit.deviations import request_for, try_requests
-from psephos.audit.ideal import ideal_sum
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import AuditSetting, FixedVoter, make_setting, round_of
+from psephos.audit.simulators import ideal_sum
 from psephos.curator.psgd.agreement import agree
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest

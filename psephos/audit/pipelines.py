@@ -251,10 +251,7 @@ def digest_of(*arrays: NDArray[Any]) -> str:
 def _observed(
     simulate: Any, kind: Any, phase: str, vector: Any, table: PartyTable, directory: Path, chosen: Mapping[str, Any]
 ) -> tuple[RunRecord, Any, Any, Any]:
-    """Run a simulation; return its record, options, result and one party's role.
-
-    `vector`: what a party adds to the sum, of its role's result.
-    """
+    """Run a simulation; return its record, options, result and one party's role."""
     options, split = load_split(kind(**_options(table, directory, {"lam": 0.1, "epsilon": 1.0}, chosen)))
     names, transcript = OwnTable(options).owners, Transcript(secrets=True)
     results: dict[str, Any] = {}

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from joblib import Parallel, cpu_count, delayed
 
 from psephos.audit.case_ceremony import CEREMONY
-from psephos.audit.case_pathak import PATHAK
-from psephos.audit.case_pathak_liars import PATHAK_LIARS
+from psephos.audit.case_pathak import PATHAK, PATHAK_LIARS
 from psephos.audit.case_psgd import PSGD, PSGD_GAUSSIAN
 from psephos.audit.case_statistic import STATISTICS
 from psephos.audit.case_tally import TALLY

@@ -15,10 +15,12 @@ distance 2^-128).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import gmpy2
+import numpy as np
 from gmpy2 import mpz
 
 from psephos.audit.model import Members
@@ -109,3 +111,35 @@ def simulate_sum_view(
         receiver = BOARD if public else "curator"
         transcript.record(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), product.parties))
+
+
+# -- what a functionality computes and draws
+
+
+def ideal_sum(*vectors: Sequence[int]) -> list[int]:
+    """Return the sum of vectors of the same length, which is the output of the other functionalities."""
+    return [sum(column) for column in zip(*vectors, strict=True)]
+
+
+def joint_noise(
+    scale: Fraction, dimension: int, shares: int, contributors: int, generator: np.random.Generator
+) -> list[int]:
+    """Return the sum of some parties' shares of discrete Laplace noise, `dimension` integers."""
+    chance, shape = -math.expm1(-1 / float(scale)), shares / contributors
+    first, second = (generator.negative_binomial(shape, chance, dimension) for _ in range(2))
+    return [int(a) - int(b) for a, b in zip(first, second, strict=True)]
+
+
+def joint_gaussian(
+    variance: Fraction | float, dimension: int, shares: int, contributors: int, generator: np.random.Generator
+) -> list[int]:
+    """Return the sum of some parties' shares of discrete Gaussian noise: normal variables, rounded."""
+    deviation = float(variance * shares / contributors) ** 0.5
+    return [int(e) for e in np.rint(generator.normal(scale=deviation, size=dimension))]
+
+
+def spherical_noise(scale: Fraction, dimension: int, generator: np.random.Generator) -> list[int]:
+    """Return a rounded vector whose density is proportional to exp(-||eta||/scale)."""
+    direction = generator.normal(size=dimension)
+    norm = float(scale) * generator.gamma(dimension)
+    return [int(e) for e in np.rint(direction * (norm / np.linalg.norm(direction)))]

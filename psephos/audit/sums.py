@@ -16,10 +16,9 @@ from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
-from psephos.audit.ideal import ideal_sum
 from psephos.audit.model import AnalysisContext, CheckResult, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
-from psephos.audit.simulators import simulate_sum_view
+from psephos.audit.simulators import ideal_sum, simulate_sum_view
 from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi, related_randomness, traffic_of
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round

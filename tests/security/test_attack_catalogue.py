@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from psephos.audit import case_pathak_liars, liars
+from psephos.audit import case_pathak, liars
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.case_statistic import SUMS
 from psephos.audit.case_tally import PARAMETERS, VOTES
@@ -27,7 +27,7 @@ ATTACKS = {
     "evaluation": request_attacks(SUMS["evaluation"].setting, SUMS["evaluation"].ballots),
     "average": request_attacks(PARAMETERS.setting, PARAMETERS.ballots),
     "psgd": liars.PSGD_ATTACKS,
-    "pathak": case_pathak_liars.ATTACKS,
+    "pathak": case_pathak.ATTACKS,
 }
 """Every attack on a protocol, by the name of its specification."""
 
