@@ -31,7 +31,6 @@ PRINTED = {
     "commands.md": "docs/config/commands_page.py",
     "json.md": "docs/config/json_page.py",
     "security/matrix.md": "tests/security/lab/tables.py",
-    "security/parameters.md": "tests/security/lab/parameters.py",
 }
 """Pages that a program prints when the site is built; files link to the program, which stands in the repository."""
 
