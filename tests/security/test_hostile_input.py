@@ -1,7 +1,4 @@
-"""Hostile input to every decoder and every round function: a named error or the right answer, never anything else.
-
-Longer runs: `python -m tests.security.lab.fuzzing --count 1000000`, with `--atheris` under coverage guidance.
-"""
+"""Hostile input to every decoder and every round function: a named error or the right answer, never anything else."""
 
 from __future__ import annotations
 
@@ -37,17 +34,13 @@ from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.simulation.pathak import make_terms, run_protocol
-from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
+from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, mutate
 
 seeds = st.integers(0, 2**64 - 1)
 
 
-def test_every_decoder_is_fuzzed() -> None:
-    assert sorted(DECODERS) == sorted(decoders())
-
-
-def test_every_kind_of_message_is_fuzzed() -> None:
-    assert {kind.title for kind in Kind} <= set(DECODERS)
+def test_every_kind_of_message_is_decoded() -> None:
+    assert sorted(decoders()) == DECODERS
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -87,26 +80,9 @@ def test_decoders_with_random_bytes(name: str, data: bytes) -> None:
     attempt(decoders()[name], data)
 
 
-def test_the_fuzzer_detects_unnamed_errors_and_second_encodings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sloppy(data: bytes) -> bytes:
-        return data.strip(b"\0")
-
-    def careless(data: bytes) -> bytes:
-        return bytes([data[200]])
-
-    with pytest.raises(AcceptedError, match="would send"):
-        attempt(Decoder("sloppy", (b"a",), sloppy), b"a\0")
-    broken = {"ballot": Decoder("careless", (bytes(range(210)),), careless)}
-    monkeypatch.setattr("tests.security.lab.fuzzing.decoders", lambda: broken)
-    with pytest.raises((IndexError, AcceptedError)):
-        fuzz("ballot", 100)
-
-
-def test_the_fuzzing_command_counts_messages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--count", "20", "lent share"]) == 0
-    assert "lent share: 20 messages" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["no such decoder"])
+def test_second_encodings_are_detected() -> None:
+    with pytest.raises(AcceptedError):
+        attempt(Decoder("sloppy", (b"a",), lambda data: data.strip(b"\0")), b"a\0")
 
 
 # -- round functions: the tally

@@ -1,7 +1,6 @@
 """Commands in which one party's rows reach what others send, or what is written for the public: planted faults.
 
-Each mutant is a function of the shipping code, put in the place of the original while a block runs. Most call the
-original and spoil what it returns, so a change of its inside does not break them.
+Each is a function in the place of the original while a block runs. Most call the original and spoil what it returns.
 """
 
 from __future__ import annotations
@@ -37,22 +36,21 @@ Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Coupled:
-    """One fault."""
+    """One fault, and the check of a pipeline on a neighbour that must notice it."""
 
     name: str
-    fault: int
     pipeline: str
     neighbour: str
     check: str
-    places: Sequence[Any]
+    place: Any
     function: str
     broken: Wrapper
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """The mutant is in place while the block runs."""
-        original = getattr(self.places[0], self.function)
-        with replaced(self.places, self.function, original, self.broken(original)):
+        """The fault is in place while the block runs."""
+        original = getattr(self.place, self.function)
+        with replaced([self.place], self.function, original, self.broken(original)):
             yield
 
 
@@ -235,147 +233,62 @@ def _no_colluders(original: Callable[..., Any]) -> Callable[..., Any]:
     return shares
 
 
-SHARES = (psephos.specs.noisy,)
-SUMS = (psephos.simulation.sums,)
-OWN_DATA = "run --method own-data"
+OWN, TRAIN, RECORD = "run --method own-data", psephos.simulation.sums, "run --unit record"
+RECORDS, SCORES, ERRORS = ((grid, "contribution", _each_row) for grid in (RecordGrid, ScoreGrid, ErrorGrid))
+WARD, ADDED, REPLACED = f"{RECORD} --record ward", "one person added", "one person replaced"
+NUMBER, SHARES = "evaluate a number", (psephos.specs.noisy, "shares_of", _no_colluders)
 
-
-def _of_own_data(name: str, fault: int, neighbour: str, check: str, function: str, broken: Wrapper) -> Coupled:
-    """A mutant of a method of `OwnTable` that the default method shows."""
-    return Coupled(name, fault, OWN_DATA, neighbour, check, (OwnTable,), function, broken)
-
-
-COUPLED: tuple[Coupled, ...] = (
-    _of_own_data("one hold-out of all rows", 1, "rows added", "others' rows", "deal", _global_hold_out),
-    _of_own_data("one hold-out of all labels", 1, "rows relabelled", "others' vectors", "deal", _global_hold_out),
-    _of_own_data("one order of all rows", 1, "rows removed", "others' rows", "deal", _global_order),
-    _of_own_data("one stream for all held-out rows", 1, "rows removed", "others' rows", "deal", _one_stream),
-    _of_own_data("parties in the order of the file", 1, NO_CHANGE.name, "roster", "__init__", _order_of_appearance),
-    Coupled(
-        "records held out by their place",
-        1,
-        "run --unit record",
-        "records permuted",
-        "order",
-        (OwnTable,),
-        "deal",
-        _by_place,
+COUPLED: dict[str, Sequence[Coupled]] = {
+    "rows that follow from everybody's": (
+        Coupled("one hold-out of all rows", OWN, "rows added", "others' rows", OwnTable, "deal", _global_hold_out),
+        Coupled("of all labels", OWN, "rows relabelled", "others' vectors", OwnTable, "deal", _global_hold_out),
+        Coupled("one order of all rows", OWN, "rows removed", "others' rows", OwnTable, "deal", _global_order),
+        Coupled("one stream of held-out rows", OWN, "rows removed", "others' rows", OwnTable, "deal", _one_stream),
+        Coupled("order of the file", OWN, NO_CHANGE.name, "roster", OwnTable, "__init__", _order_of_appearance),
+        Coupled("held out by their place", RECORD, "records permuted", "order", OwnTable, "deal", _by_place),
+        Coupled("own scale", RECORD, "an extreme number", "own vector", RecordGrid, "row_vectors", _scaled_by_own_rows),
+        Coupled("rows of a person", WARD, REPLACED, "own vector", *RECORDS),
+        Coupled("evaluated rows of a person", "evaluate --record ward", ADDED, "own vector", *SCORES),
+        Coupled("evaluated numbers of a person", f"{NUMBER} --record ward", ADDED, "own vector", *ERRORS),
+        Coupled(
+            "unbounded label",
+            f"{NUMBER} --rows all",
+            "an extreme label",
+            "own vector",
+            ErrorGrid,
+            "row_vectors",
+            _unbounded,
+        ),
+        Coupled("in a study", "study of record, newton, record=ward", REPLACED, "own vector", *RECORDS),
+        Coupled("without a delta", f"{WARD} --mechanism discrete-laplace", ADDED, "own vector", *RECORDS),
+        Coupled("blocks", "run --method avg", "rows removed", "others' parameters", TRAIN, "_train", _blocks),
+        Coupled(
+            "local seeds",
+            "run --learners tree,logistic",
+            "rows added",
+            "others' vectors",
+            TRAIN,
+            "_train",
+            _seeds_of_all,
+        ),
     ),
-    Coupled(
-        "a constant that follows from the rows",
-        1,
-        "run --unit record",
-        "an extreme number",
-        "own vector",
-        (RecordGrid,),
-        "row_vectors",
-        _scaled_by_own_rows,
+    "public values that follow from private rows": (
+        Coupled("medians", OWN, "a new category", "public files", OwnTable, "_encoding", _learned_on_all),
+        Coupled(
+            "codes as written",
+            f"{RECORD} --text code",
+            "empty values",
+            "public files",
+            psephos.data.tables,
+            "canonical",
+            _as_written,
+        ),
+        Coupled("number of rows", "run --method vote", "rows added", "public files", Job, "model", _rescaled),
+        Coupled("classes", OWN, "a label that is no class", "public files", OwnTable, "_class_names", _classes_of_all),
     ),
-    Coupled(
-        "a person's rows counted one by one",
-        1,
-        "run --unit record --record ward",
-        "one person replaced",
-        "own vector",
-        (RecordGrid,),
-        "contribution",
-        _each_row,
+    "noise that counts on colluders": (
+        Coupled("no colluders", OWN, COLLUDERS, "colluders", *SHARES),
+        Coupled("no colluders in a study", "study of statistic, own-data", COLLUDERS, "colluders", *SHARES),
     ),
-    Coupled(
-        "a person's rows evaluated one by one",
-        1,
-        "evaluate --record ward",
-        "one person added",
-        "own vector",
-        (ScoreGrid,),
-        "contribution",
-        _each_row,
-    ),
-    Coupled(
-        "a person's numbers evaluated one by one",
-        1,
-        "evaluate a number --record ward",
-        "one person added",
-        "own vector",
-        (ErrorGrid,),
-        "contribution",
-        _each_row,
-    ),
-    Coupled(
-        "a label that counts beyond its bounds",
-        1,
-        "evaluate a number --rows all",
-        "an extreme label",
-        "own vector",
-        (ErrorGrid,),
-        "row_vectors",
-        _unbounded,
-    ),
-    Coupled(
-        "a person's rows counted one by one in a study",
-        1,
-        "study of record, newton, record=ward",
-        "one person replaced",
-        "own vector",
-        (RecordGrid,),
-        "contribution",
-        _each_row,
-    ),
-    Coupled(
-        "a person's rows counted one by one, without a delta",
-        1,
-        "run --unit record --record ward --mechanism discrete-laplace",
-        "one person added",
-        "own vector",
-        (RecordGrid,),
-        "contribution",
-        _each_row,
-    ),
-    Coupled("training in blocks", 1, "run --method avg", "rows removed", "others' parameters", SUMS, "_train", _blocks),
-    Coupled(
-        "local seeds of all rows",
-        1,
-        "run --learners tree,logistic",
-        "rows added",
-        "others' vectors",
-        SUMS,
-        "_train",
-        _seeds_of_all,
-    ),
-    _of_own_data(
-        "medians and categories of all rows", 2, "a new category", "public files", "_encoding", _learned_on_all
-    ),
-    Coupled(
-        "codes as they are written",
-        2,
-        "run --unit record --text code",
-        "empty values",
-        "public files",
-        (psephos.data.tables,),
-        "canonical",
-        _as_written,
-    ),
-    Coupled(
-        "a released number times the private rows",
-        2,
-        "run --method vote",
-        "rows added",
-        "public files",
-        (Job,),
-        "model",
-        _rescaled,
-    ),
-    _of_own_data("classes of all rows", 3, "a label that is no class", "public files", "_class_names", _classes_of_all),
-    Coupled("no colluders", 4, OWN_DATA, COLLUDERS, "colluders", SHARES, "shares_of", _no_colluders),
-    Coupled(
-        "no colluders in a study",
-        4,
-        "study of statistic, own-data",
-        COLLUDERS,
-        "colluders",
-        SHARES,
-        "shares_of",
-        _no_colluders,
-    ),
-)
-"""The mutants."""
+}
+"""The faults, by kind."""
