@@ -18,8 +18,6 @@ def write_atomically(path: Path, content: bytes, *, mode: int | None = None, may
     """Write a file, whole or not at all; a symbolic link stays, and the file that it names is written.
 
     Args:
-        path: the file.
-        content: its bytes.
         mode: its permissions; by default those of the file that is replaced, or those that the umask leaves to a new
             one. No byte is ever readable to more users.
         may_stream: whether a pipe or a character device, such as /dev/stdout, is written to.

@@ -1,7 +1,6 @@
 """Writes and reads released models: JSON files, whose fields are checked when they are read.
 
-A model is linear in the encoded features. Its file also has the encoding and the privacy cost, and all of it is
-public. Reading a file runs no code. The file is not signed: trust it as far as you trust its sender.
+All of a file is public, and reading it runs no code. It is not signed: trust it as far as you trust its sender.
 """
 
 from __future__ import annotations
@@ -50,23 +49,19 @@ Earlier = Annotated[tuple[Release, ...], Meta(max_length=1000)]  # the time of t
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The contents of a model file.
+    """The contents of a model file: a classifier that is linear in the encoded features.
 
     Attributes:
-        psephos_model: version of this format.
-        classes: names of the K classes.
-        encoding: encoding of a row of a table as d numbers.
         coefficients, intercepts: (1, d) and (1,) for two classes, where a positive score means the second; (K, d) and
             (K,) for more.
-        method: method of the release.
         parties: number of parties that contributed; 0 for a model of public rows alone.
         release: the mechanism and its privacy cost for each party; of the latest release if there were several.
         earlier: earlier releases that the model was computed from, the latest first, such as that of a classifier whose
-            evaluation is `release`; (), which is not written to the file, if there are none.
+            evaluation is `release`; () is not written to the file.
         together: joint cost of `release` and `earlier` (`costs_together`), if there are earlier ones.
         warnings: texts to show with every prediction, such as that the keys were test keys.
         calibration: slope and intercept of the Platt scaling that the coefficients contain: the sigmoid of the score is
-            then a probability. None, which is not written to the file, without Platt scaling.
+            then a probability. None is not written to the file.
     """
 
     psephos_model: Literal[1]
@@ -102,15 +97,11 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The contents of a model file that predicts a number.
 
     Attributes:
-        psephos_model: version of this format.
-        task: "regression"; files of classifiers do not have this field.
         label: name of the predicted column.
-        encoding: encoding of a row of a table as d numbers.
         ranges: smallest and largest value of each of the d numbers; values outside count as the nearer end.
-        coefficients: coefficients of the d numbers, (d,).
-        intercept: constant term, the linear prediction of a row of zeros.
+        coefficients, intercept: (d,), and the linear prediction of a row of zeros.
         bounds: smallest and largest prediction.
-        method, parties, release, warnings, earlier, together: as in `Model`.
+        parties, release, warnings, earlier, together: as in `Model`.
     """
 
     psephos_model: Literal[1]
@@ -170,8 +161,7 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
     def encode(self, X: Any) -> NDArray[np.float64]:
         """Encode rows as features, float64 (n, d), the input of `model.onnx`.
 
-        Raises:
-            DataError: rows lack a column of the encoding, have another width, or have NaN or infinite numbers.
+        Raises DataError for missing columns, another width, and NaN or infinite numbers.
         """
         if (table := _table(X)) is not None:
             return self.model.encoding.apply(cells_of(table))
@@ -205,9 +195,8 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
 
     Rows are a table with the columns of the training table, among others: a DataFrame of pandas or polars, a table of
     pyarrow, a dictionary of columns or a list of dictionaries. Or they are encoded features, float64 (n, d), in the
-    order of `feature_names_in_`. Attributes as in scikit-learn: classes_ (K,), coef_ (1, d) or
-    (K, d), intercept_, n_features_in_, feature_names_in_. Scores are not calibrated as probabilities, because the noise
-    changes their scale; a model that `psephos evaluate` has calibrated has `predict_proba`.
+    order of `feature_names_in_`. Scores are no probabilities, because the noise changes their scale; a model that
+    `psephos evaluate` has calibrated has `predict_proba`.
     """
 
     model: Model
@@ -261,10 +250,9 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
 
 
 class ReleasedRegressor(RegressorMixin, ReleasedEstimator):  # type: ignore[misc]
-    """A released prediction of a number as a fitted scikit-learn estimator.
+    """A released prediction of a number as a fitted scikit-learn estimator; rows as for `ReleasedClassifier`.
 
-    Rows are as for `ReleasedClassifier`. Attributes as in scikit-learn: coef_ (d,), intercept_, n_features_in_,
-    feature_names_in_. They are those of features inside the model's ranges, into which rows are clipped.
+    `coef_` (d,) and `intercept_` are those of features inside the model's ranges, into which rows are clipped.
     """
 
     model: RegressionModel
@@ -339,22 +327,24 @@ def written_model(model: Model | RegressionModel) -> bytes:
 
 
 def write_onnx(model: Model | RegressionModel, path: Path) -> None:
-    """Write the model as ONNX.
+    """Write the model as ONNX, in double precision; the encoding of tables is not included.
 
     The input is `features`, double (n, d), encoded. The outputs of a classifier are `label`, string (n,), and `scores`,
     double (n, K); the output of a regression is `prediction`, double (n, 1). A row with a number that is not finite has
-    the label "" or the prediction NaN, where the estimator raises an error. All is in double precision, so that
-    decisions are those of the estimator. The encoding of tables is not included.
+    the label "" or the prediction NaN, where the estimator raises an error.
 
     Raises:
         InvalidParameter: the package onnx is not installed.
         OSError: the file cannot be written.
     """
     try:
-        from onnx import checker, helper
+        from onnx import checker, helper, numpy_helper, parser
     except ImportError:
         raise InvalidParameter("writing ONNX needs the package onnx; in a clone: pip install -e '.[onnx]'") from None
-    graph = _regression_graph(model) if isinstance(model, RegressionModel) else _classifier_graph(model)
+    text, constants = _regression_graph(model) if isinstance(model, RegressionModel) else _classifier_graph(model)
+    graph = parser.parse_graph(text)
+    constants |= {"zero": np.array(0.0), "columns": np.array([1])}
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
     onnx_model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="psephos"
     )
@@ -363,46 +353,50 @@ def write_onnx(model: Model | RegressionModel, path: Path) -> None:
     write_atomically(path, onnx_model.SerializeToString())
 
 
-def _classifier_graph(model: Model) -> Any:
-    """Return the ONNX graph of a classifier."""
-    from onnx import TensorProto, helper, numpy_helper
+_NAN = """
+    zeros = Mul(features, zero)
+    nan = ReduceSum<keepdims=1>(zeros, columns)
+"""
+"""Computes `nan` (n, 1): NaN for each row with a number that is not finite, 0 for others."""
 
+
+def _classifier_graph(model: Model) -> tuple[str, dict[str, NDArray[Any]]]:
+    """Return the ONNX graph of a classifier as text, and its constants."""
     weights, intercepts = np.array(model.coefficients), np.array(model.intercepts)
     if len(model.classes) == 2:  # the first class scores 0
         weights, intercepts = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, *intercepts])
     classes, width = len(model.classes), weights.shape[1]
-    return helper.make_graph(
-        [
-            helper.make_node("MatMul", ["features", "weights"], ["products"]),
-            helper.make_node("Add", ["products", "intercepts"], ["scores"]),
-            helper.make_node("ArgMax", ["scores"], ["largest"], axis=1, keepdims=0),
-            *_nan_of_rows(keepdims=0),
-            helper.make_node("IsNaN", ["nan"], ["unknown"]),
-            helper.make_node("Where", ["unknown", "none", "largest"], ["place"]),
-            helper.make_node("Gather", ["classes", "place"], ["label"]),
-        ],
-        "psephos",
-        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["n", width])],
-        [
-            helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]),
-            helper.make_tensor_value_info("scores", TensorProto.DOUBLE, ["n", classes]),
-        ],
-        [
-            numpy_helper.from_array(np.ascontiguousarray(weights.T), "weights"),
-            numpy_helper.from_array(intercepts, "intercepts"),
-            numpy_helper.from_array(np.array([*model.classes, ""], dtype=object), "classes"),
-            numpy_helper.from_array(np.array(classes, dtype=np.int64), "none"),
-            *_nan_constants(),
-        ],
-    )
+    nodes = """
+        products = MatMul(features, weights)
+        scores = Add(products, intercepts)
+        largest = ArgMax<axis=1, keepdims=0>(scores)
+        row = Squeeze(nan, columns)
+        unknown = IsNaN(row)
+        place = Where(unknown, none, largest)
+        label = Gather(classes, place)
+    """
+    graph = f"psephos (double[n, {width}] features) => (string[n] label, double[n, {classes}] scores) {{{_NAN}{nodes}}}"
+    return graph, {
+        "weights": np.ascontiguousarray(weights.T),
+        "intercepts": intercepts,
+        "classes": np.array([*model.classes, ""], dtype=object),
+        "none": np.array(classes, dtype=np.int64),
+    }
 
 
-def _regression_graph(model: RegressionModel) -> Any:
-    """Return the ONNX graph of a prediction: features clipped to their ranges, and the prediction to its bounds."""
-    from onnx import TensorProto, helper, numpy_helper
-
+def _regression_graph(model: RegressionModel) -> tuple[str, dict[str, NDArray[Any]]]:
+    """Return the graph of a prediction: features clipped to their ranges, and the prediction to its bounds."""
     low, high = np.array(model.ranges).T
-    constants = {
+    nodes = """
+        raised = Max(features, low)
+        clipped = Min(raised, high)
+        products = MatMul(clipped, coefficients)
+        linear = Add(products, intercept)
+        within = Clip(linear, smallest, largest)
+        prediction = Add(within, nan)
+    """
+    graph = f"psephos (double[n, {len(low)}] features) => (double[n, 1] prediction) {{{_NAN}{nodes}}}"
+    return graph, {
         "low": low,
         "high": high,
         "coefficients": np.array(model.coefficients)[:, None],
@@ -410,35 +404,3 @@ def _regression_graph(model: RegressionModel) -> Any:
         "smallest": np.array(model.bounds[0]),
         "largest": np.array(model.bounds[1]),
     }
-    return helper.make_graph(
-        [
-            helper.make_node("Max", ["features", "low"], ["raised"]),
-            helper.make_node("Min", ["raised", "high"], ["clipped"]),
-            helper.make_node("MatMul", ["clipped", "coefficients"], ["products"]),
-            helper.make_node("Add", ["products", "intercept"], ["linear"]),
-            helper.make_node("Clip", ["linear", "smallest", "largest"], ["within"]),
-            *_nan_of_rows(keepdims=1),
-            helper.make_node("Add", ["within", "nan"], ["prediction"]),
-        ],
-        "psephos",
-        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["n", len(low)])],
-        [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["n", 1])],
-        [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in constants.items()]
-        + _nan_constants(),
-    )
-
-
-def _nan_of_rows(keepdims: int) -> list[Any]:
-    """Return the nodes that compute `nan`: NaN for each row with a number that is not finite, 0 for others."""
-    from onnx import helper
-
-    return [
-        helper.make_node("Mul", ["features", "zero"], ["zeros"]),
-        helper.make_node("ReduceSum", ["zeros", "columns"], ["nan"], keepdims=keepdims),
-    ]
-
-
-def _nan_constants() -> list[Any]:
-    from onnx import numpy_helper
-
-    return [numpy_helper.from_array(np.array(0.0), "zero"), numpy_helper.from_array(np.array([1]), "columns")]

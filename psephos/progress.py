@@ -15,11 +15,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def counted(progress: Progress, what: str, total: int) -> Callable[[int], None]:
-    """Report the start of the phase `what`, and return a function that reports further steps.
-
-    Returns:
-        A function that takes the number of steps done since its last call.
-    """
+    """Report the start of the phase `what`; the function that is returned takes the steps done since its last call."""
     done = 0
     progress(what, 0, total)
 

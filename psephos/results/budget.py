@@ -24,11 +24,8 @@ class UnitTotal:
     """Cost of all releases in a budget file for one unit of privacy.
 
     Attributes:
-        unit: what is protected.
-        releases: number of charged releases that protect it.
-        epsilon: epsilon of all of them together at `delta`; None if no finite one holds.
-        private_epsilon: the same for those that are differentially private; None if no finite one holds at `delta`.
-        delta: delta for which both epsilons are stated.
+        epsilon: of all of them together at `delta`; None if no finite one holds.
+        private_epsilon: the same for those that are differentially private.
         not_private: number of the releases that are not differentially private.
         others: number of charged releases that do not protect this unit, and reveal more about it than the total says.
     """
@@ -66,13 +63,7 @@ class UnitTotal:
 
 @dataclass(frozen=True)
 class BudgetSummary:
-    """Totals and limit of a budget file.
-
-    Attributes:
-        totals: total of each unit that a charged release protects; that of the run comes first.
-        limit: the most epsilon that all charged releases may cost together, of whatever unit; None without a limit.
-        limit_delta: delta at which the limit holds; None where the limit names none.
-    """
+    """Totals of a budget file, that of the run's unit first, and the most epsilon of all charged releases together."""
 
     totals: list[UnitTotal]
     limit: _Epsilon = None

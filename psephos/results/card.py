@@ -27,13 +27,7 @@ def markdown(text: str) -> str:
 def card_text(
     title: str, warnings: Sequence[str], sections: Sequence[tuple[str, Sequence[str] | Sequence[Fact]]]
 ) -> str:
-    """Return a card as Markdown.
-
-    Args:
-        title: heading of the card.
-        warnings: shown below it.
-        sections: pairs of a heading ("" for none) and its paragraphs, or the rows of its table.
-    """
+    """Return a card as Markdown, of sections: a heading ("" for none), and paragraphs or rows of a table."""
     parts = [f"# {markdown(title)}", *(f"**{markdown(text)}**" for text in warnings)]
     for heading, content in sections:
         if content:
@@ -52,11 +46,7 @@ def _table(rows: Sequence[Fact]) -> str:
 def privacy_rows(model: Model | RegressionModel, trust: Sequence[Fact], cost: str, budget: str) -> list[Fact]:
     """Return the rows of a card about the privacy of a model.
 
-    Args:
-        model: the released model.
-        trust: `psephos.results.trust.facts` of its run or study.
-        cost: the privacy parameters of the release.
-        budget: what all releases from the same rows have cost, as far as it is known.
+    `trust` are the facts of its run or study, `cost` is its own, `budget` that of all releases from the same rows.
     """
     release = model.release
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
@@ -81,11 +71,7 @@ def model_card(
 ) -> str:
     """Return the card of a model that a run released, as Markdown.
 
-    Args:
-        model: the released model.
-        result: result of the run that released it.
-        split: split of the run's data.
-        right: share of the labelled public rows that a classifier gets right; None if there are none.
+    `right` is the share of the labelled public rows that a classifier gets right; None if there are none.
     """
     trust, asked = facts(result.trust()), model.release.epsilon != 0
     budget = "this release alone; another release from the same rows adds to what it has cost"

@@ -1,7 +1,6 @@
 """Draws the report's figures with matplotlib, as SVG and PNG files and as inline SVG in the page's colours.
 
-All figures are 400 units wide with text of 11 units, to be readable on a telephone, which shows them at about that
-width. pyplot is not used: no global state changes, and the same document gives the same bytes.
+They are 400 units wide, as a telephone shows them. The same document gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from matplotlib.figure import Figure
 
 from psephos.results import ALPHA_NOTICE, Accuracy, Alpha, Result
 from psephos.results.base import Panel
-from psephos.results.document import Document, Message
+from psephos.results.document import Document
 from psephos.results.palette import LIGHT
-from psephos.results.sequence import size_text
 
 _WIDTH = 400 / 72  # inches
 
@@ -96,20 +94,12 @@ def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
 
 def draw_figures(document: Document) -> dict[str, RenderedFigure]:
     """Return every figure for which the document has the numbers, by name."""
-    result, page, drawings = document.result, document.result.page(), {}
+    page, drawings = document.result.page(), {}
     if page.accuracies:
         drawings["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
     if page.histogram is not None:
         drawings["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
-    seconds = {name: phase.seconds for name, phase in result.phases.items() if phase.seconds is not None}
-    if len(seconds) > 1:
-        texts = [f"{elapsed:.3g} s" for elapsed in seconds.values()]
-        drawings["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
-    if document.transcript:
-        sizes = {phase: float(total) for phase, (_, total) in bytes_by_phase(document.transcript).items()}
-        texts = [size_text(int(total)) for total in sizes.values()]
-        drawings["bytes"] = ("Bytes per phase", partial(_bars, sizes, texts, "bytes sent", "green"))
-    return draw_panels(result) | _draw(drawings)
+    return draw_panels(document.result) | _draw(drawings)
 
 
 def draw_panels(result: Result) -> dict[str, RenderedFigure]:
@@ -126,21 +116,6 @@ def _draw(drawings: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str,
     """Return the figures by name, from a title and a function that draws for each."""
     with matplotlib.rc_context(_STYLE):
         return {name: _save(name, title, draw()) for name, (title, draw) in drawings.items()}
-
-
-def bytes_by_phase(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
-    """Return the numbers of messages and bytes of each phase, in order of appearance.
-
-    With more than 12 phases, those whose names differ only in a number are combined.
-    """
-    phases = {message.phase for message in messages}
-    several = len(phases) > 12
-    sizes: dict[str, tuple[int, int]] = {}
-    for message in messages:
-        phase = re.sub(r"\d+", "n", message.phase) if several else message.phase
-        count, total = sizes.get(phase, (0, 0))
-        sizes[phase] = (count + 1, total + message.bytes)
-    return sizes
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:
@@ -238,22 +213,6 @@ def _alpha(alpha: Alpha) -> Figure:
     axes.set_xlabel("share of the votes for the winning class")
     axes.set_ylabel("auxiliary samples")
     axes.set_title(ALPHA_NOTICE.replace(": ", ":\n"))
-    return figure
-
-
-def _bars(values: Mapping[str, float], texts: Sequence[str], label: str, colour: str) -> Figure:
-    figure, axes = _axes(64 + 30 * len(values))
-    places = range(len(values), 0, -1)
-    axes.barh(list(places), list(values.values()), height=0.6, color=LIGHT[colour])
-    largest = max([*values.values(), 0]) or 1
-    for y, value, text in zip(places, values.values(), texts, strict=True):
-        axes.text(value + largest * 0.02, y, text, va="center")
-    axes.set_yticks(list(places), list(values))
-    axes.set_xlim(0, largest * 1.35)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(label)
-    axes.locator_params(axis="x", nbins=4)
-    axes.xaxis.set_major_formatter(lambda value, place: f"{value:,g}" if value < 1e6 else f"{value:.3g}")
     return figure
 
 

@@ -1,7 +1,4 @@
-"""The JSON document that a report is drawn from: created here, and checked here when it is read.
-
-The type of the result checks it (`psephos.results`); a transcript must be redacted.
-"""
+"""The JSON document that a report is drawn from: created here, and checked here when it is read."""
 
 from __future__ import annotations
 

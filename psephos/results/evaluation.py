@@ -24,11 +24,9 @@ class Score:
     """Test-set performance of one classifier.
 
     Attributes:
-        method: a key of `psephos.results.METHODS`.
-        epsilon: privacy parameter of the release; None for a classifier without noise.
-        draw: index of the release among those of the same method and epsilon, from 0; None without noise.
-        accuracy: fraction of the test samples that are classified correctly; NaN without test samples.
-        recall: recall of each class, float64 (K,); NaN for a class without test samples.
+        epsilon, draw: of the release, and its index among those of the same method and epsilon; None without noise.
+        accuracy: NaN without test samples.
+        recall: of each class, float64 (K,); NaN for a class without test samples.
         w: weights on scaled features, float64 (d,) or (K, d); None where the method is no single linear classifier.
     """
 
@@ -52,13 +50,10 @@ class Evaluation:
     All of them are secret: they are computed on private rows and no epsilon covers them.
 
     Attributes:
-        scores: score of every classifier, in the order of `add_classifier` and `add_vote_shares`.
         sums: opened sums by phase; one entry for each sum of that phase.
         contributions: for each encrypted sum its phase, its round, the `PartyFactory` of its parties and, where all
             roles run in one process, each party's vector by party number.
         counts: votes per auxiliary sample and class, int64 (N, K), where the curator learns them; otherwise None.
-        split: the data set, and which rows each party holds.
-        scaler: the fitted feature scaler.
         test: scaled test samples, float64 (T, d).
     """
 
@@ -71,15 +66,9 @@ class Evaluation:
     test: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
 
     def start(self, split: Split, scaler: Any, test: Array) -> None:
-        """Set the data to evaluate on, and add the score of the "majority" baseline.
+        """Set the data to evaluate on, and add the baseline "majority": the most frequent class of the parties' rows.
 
-        The baseline predicts the most frequent class of the parties' rows for every sample. It is added only when
-        there are no scores yet, so that a repeated run on one `Evaluation` has it once.
-
-        Args:
-            split: the data set, and which rows each party holds.
-            scaler: the fitted feature scaler.
-            test: scaled test samples, float64 (T, d).
+        A repeated run on one `Evaluation` has the baseline once.
         """
         self.split, self.scaler, self.test = split, scaler, test
         if not self.scores:
@@ -88,13 +77,7 @@ class Evaluation:
             self.add_vote_shares("majority", self._one_hot(np.full(len(test), majority)))
 
     def add_classifier(self, method: str, w: Array, epsilon: float | None = None) -> None:
-        """Add the score of a linear classifier.
-
-        Args:
-            method: a key of `psephos.results.METHODS`.
-            w: weights, float64 (d,) or (K, d).
-            epsilon: privacy parameter of the release; None for weights without noise.
-        """
+        """Add the score of a linear classifier of weights (d,) or (K, d); `epsilon` None for one without noise."""
         self.add_vote_shares(method, self._one_hot(votes(w[None], self.test)[0]), epsilon=epsilon, w=w)
 
     def add_vote_shares(
@@ -106,17 +89,10 @@ class Evaluation:
         epsilon: float | None = None,
         w: Array | None = None,
     ) -> None:
-        """Add the score of a method from its share of votes for each class.
+        """Add the score of a method from its share of votes for each class, (T', K), on the test samples `rows`.
 
-        A sample counts as correct by the share of votes that its true class got, so the score of several classifiers
-        together is the mean of their scores.
-
-        Args:
-            method: a key of `psephos.results.METHODS`.
-            shares: share of the votes for each class, (T', K); each row sums to 1.
-            rows: index of the T' test samples in the test set; all of them by default.
-            epsilon: privacy parameter of the release; None without noise.
-            w: weights to record with the score, float64 (d,) or (K, d).
+        A sample counts as correct by the share that its true class got, so the score of several classifiers together
+        is the mean of their scores.
         """
         assert self.split is not None
         y = self.split.y_test[rows]
@@ -132,10 +108,7 @@ class Evaluation:
         return one_hot(labels, len(self.split.dataset.classes))
 
     def accuracy(self, epsilon: float) -> dict[str, Accuracy]:
-        """Return the accuracy of each method, without noise and as the mean over its releases at `epsilon`.
-
-        Without test samples every `Accuracy` is empty.
-        """
+        """Return the accuracy of each method, private ones as means at `epsilon`; empty without test samples."""
         methods = dict.fromkeys(score.method for score in self.scores)
         if not len(self.test):
             return {method: Accuracy() for method in methods}

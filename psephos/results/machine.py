@@ -15,10 +15,7 @@ class PlanResult(Result):
 
     Attributes:
         seconds: of encryption, checking and adding, opening, and all; extrapolated from one timed sum on this machine.
-        protocol: tally, average or psgd.
         parties, auxiliary, classes, features, steps: M, N (0 where nothing is voted on), K, d, T (1 but for psgd).
-        key_bits, degree, randomness, proofs, workers, holders, threshold: as in the run.
-        slots_per_plaintext, ciphertexts_per_ballot: the packing.
         bytes: size of one ballot and of all of them; for a sum also of its opening, and of what each observer of the
             board downloads.
         bits_per_count: bits on the wire for each number that is summed.

@@ -1,27 +1,23 @@
-"""Renders the page: one HTML file that contains its style and figures, and no script, so that its contents are fixed.
+"""Renders the page: one HTML file that contains its style and figures, and no script.
 
-The page is the same for every kind of result. Every number is in a `<data value="...">` element: people read it
-rounded, programs and tests read its exact value.
+Every number is in a `<data value="...">` element: people read it rounded, programs and tests exactly.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from psephos.results import ALPHA_NOTICE, METHODS
-from psephos.results.base import Fact, Page, shown
-from psephos.results.charts import BARS, bytes_by_phase
+from psephos.results.base import Fact, Page
+from psephos.results.charts import BARS
 from psephos.results.document import Document, Message
+from psephos.results.html import template
 from psephos.results.knowledge import VERDICTS, expected_matrix
-from psephos.results.palette import DARK, LIGHT
-from psephos.results.sequence import PhaseBlock, arrange, contents_of, family, pictures, received, size_text
+from psephos.results.sequence import PhaseBlock, arrange, contents_of, family, pictures, received
 
 LISTED = 2000
 """Most messages of a transcript that the page lists; report.json has the rest."""
@@ -32,7 +28,7 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
     result, transcript, page = document.result, document.transcript, document.result.page()
     lanes, blocks = arrange(transcript) if transcript else ([], [])
     algorithms = dict.fromkeys(curve.algorithm for panel in page.panels for curve in panel.curves)
-    text: str = _template().render(
+    text: str = template("report.html.jinja").render(
         document=document,
         result=result,
         page=page,
@@ -50,39 +46,8 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
         listed=LISTED,
         bars=BARS,
         alpha_notice=ALPHA_NOTICE,
-        light=LIGHT,
-        dark=DARK,
     )
     return text
-
-
-def number(value: Any, digits: int = 4) -> Markup:
-    """Return a value as markup: rounded for people, with its exact JSON as an attribute for programs."""
-    text = "none" if value is None else repr(value) if digits >= 17 and isinstance(value, float) else shown(value)
-    return Markup('<data value="{}">{}</data>').format(json.dumps(value), text or "\N{EN DASH}")
-
-
-def code(text: str) -> Markup:
-    """Return escaped text in which words between backquotes are marked as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
-
-
-def share(value: float) -> Markup:
-    """Return a share between 0 and 1 as markup: with three decimals, and its exact JSON as an attribute."""
-    return Markup('<data value="{}">{:.3f}</data>').format(json.dumps(value), value)
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(
-        loader=PackageLoader("psephos.results"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"code": code, "number": number, "share": share, "size": size_text}
-    return environment.get_template("report.html.jinja")
 
 
 def _add_notes(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
@@ -97,7 +62,7 @@ def _add_notes(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -
 
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
-    """Return seconds, messages and bytes of each phase."""
+    """Return seconds, messages and bytes of each phase; of more than 12 those that differ in a number are combined."""
     known = document.result.phases
     if not document.transcript:
         return {
@@ -105,8 +70,14 @@ def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
             for name, phase in known.items()
             if phase.messages is not None and phase.bytes is not None
         }
-    sizes = bytes_by_phase(document.transcript)
-    return {name: (known[name].seconds if name in known else None, *pair) for name, pair in sizes.items()}
+    several = len({message.phase for message in document.transcript}) > 12
+    phases: dict[str, tuple[float | None, int, int]] = {}
+    for message in document.transcript:
+        name = re.sub(r"\d+", "n", message.phase) if several else message.phase
+        seconds = known[name].seconds if name in known else None
+        _, count, total = phases.get(name, (None, 0, 0))
+        phases[name] = (seconds, count + 1, total + message.bytes)
+    return phases
 
 
 def _members(lanes: Sequence[str], messages: Sequence[Message] | None) -> dict[str, int]:

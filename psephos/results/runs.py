@@ -376,6 +376,14 @@ class RunResult(OptionsResult):
             case=self.protocol,
         )
 
+    def _warnings(self) -> list[str]:
+        if not 0 < 2 * self.threshold <= self.holders:
+            return []
+        return [
+            "Two groups of holders without a common member could open this key: a curator that lies could have two "
+            "parts of the board opened and see the difference. Take a threshold above half of the holders."
+        ]
+
     def _before(self) -> list[tuple[str, str]]:
         if self.options.get("keys") != "dealer":
             return []
@@ -419,22 +427,7 @@ class RunResult(OptionsResult):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenedResult(RunResult):
-    """Result of a protocol in which key holders open encrypted sums."""
-
-    derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
-
-    def _warnings(self) -> list[str]:
-        if 2 * self.threshold > self.holders:
-            return []
-        return [
-            "Two groups of holders without a common member could open this key: a curator that lies could have two "
-            "parts of the board opened and see the difference. Take a threshold above half of the holders."
-        ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumResult(BallotResult, OpenedResult):
+class SumResult(BallotResult, RunResult):
     """Result of a run around one or several encrypted sums that key holders open.
 
     Attributes:
@@ -451,6 +444,8 @@ class SumResult(BallotResult, OpenedResult):
         measured_on: number of rows on which a method was trained or measured, by method, if not on all.
         continued_from: ballots, over all sums, that the journal of an interrupted run held when this run began.
     """
+
+    derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
 
     auxiliary: Count
     mechanism: str
@@ -746,7 +741,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PsgdResult(OpenedResult):
+class PsgdResult(RunResult):
     """Result of Rajkumar 2012, private gradient descent on the encrypted sum. Its method is named "psgd".
 
     Attributes:
@@ -764,7 +759,8 @@ class PsgdResult(OpenedResult):
 
     kind: ClassVar[str] = "psgd"
     derived: ClassVar[tuple[str, ...]] = (
-        *OpenedResult.derived,
+        *RunResult.derived,
+        "threshold",
         "privacy",
         "epsilon_final",
         "epsilon_transcript",

@@ -133,8 +133,6 @@ class ComparedRun:
     """One command, run on a table and on a neighbour of it.
 
     Attributes:
-        pipeline: the command.
-        neighbour: how the two tables differ.
         findings: differences of the two runs that must not occur.
         ratio: largest ratio of the measured to the claimed change; None if no value that may differ was compared.
     """

@@ -1,8 +1,6 @@
 """The sequence diagram of a transcript: every message that was sent is in exactly one arrow.
 
-A few messages get an arrow each. Many are combined, and the numbers on the arrows add up to the transcript: first the
-messages of one phase that have the same kind and the same kinds of sender and receiver (25 ballots become one arrow),
-then phases that repeat (200 steps of a gradient descent become one phase).
+A few messages get an arrow each; of many, those of one kind in one phase share one, and phases that repeat are one.
 """
 
 from __future__ import annotations
@@ -38,8 +36,7 @@ class MessageContents:
         look: sealed (ciphertext it cannot open alone), masked (a value hidden by one it does not know), part (a piece
             that means something only together with others), open (readable by every receiver).
         inside: the same in a sentence.
-        together: what the receiver learns from all of these messages together, if that is more than one of them
-            tells; the diagram shows it at that point.
+        together: what the receiver learns from all of these messages, if that is more than one of them tells.
     """
 
     look: Look
@@ -69,10 +66,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class PhaseBlock:
-    """A phase, or `times` phases whose names differ only in a number.
-
-    `notes` are pairs (lane, what the role does) for steps without a message.
-    """
+    """A phase, or `times` like ones; `notes` are pairs (lane, what the role does without a message)."""
 
     phase: str
     arrows: tuple[Arrow, ...] = field(default=())
@@ -106,10 +100,7 @@ def received(messages: Sequence[Message]) -> dict[str, list[str]]:
 
 
 def arrange(messages: Sequence[Message]) -> tuple[list[str], list[PhaseBlock]]:
-    """Return the lanes, in order of appearance, and the phases drawn between them, from top to bottom.
-
-    The counts and bytes of all arrows add up to those of the messages.
-    """
+    """Return the lanes, in order of appearance, and the phases drawn between them, from top to bottom."""
     roles = {role for message in messages for role in (message.sender, message.receiver)}
     one_by_one = len(messages) <= SINGLE and len(roles) <= LANES
     lane = str if one_by_one else family
@@ -149,12 +140,7 @@ def _gather_phases(blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as text with a unit, in powers of 1000.
-
-    Examples:
-        >>> size_text(941), size_text(23_500)
-        ('941 B', '23.5 kB')
-    """
+    """Return a number of bytes as text with a unit, in powers of 1000."""
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 999.5:
@@ -184,10 +170,7 @@ class Picture:
 def pictures(lanes: Sequence[str], blocks: Sequence[PhaseBlock], members: Mapping[str, int]) -> list[Picture]:
     """Return the diagram as pictures; a long one has several, each of which names the lanes again.
 
-    Args:
-        lanes: the lanes, from left to right.
-        blocks: the phases, from top to bottom.
-        members: number of roles that each lane stands for.
+    `members`: number of roles that each lane stands for.
     """
     # At least as wide as a phone, so that two lanes leave room for their labels.
     step = max(_LANE, (400 - 2 * _MARGIN) // max(1, len(lanes) - 1))

@@ -55,12 +55,7 @@ def cost_text(release: Release) -> str:
 def colluders_text(colluders: int, threshold: int, adders: NoiseFrom = "parties") -> str:
     """Describe the coalition that noise added in shares withstands.
 
-    The text contains a warning if key holders who cannot open a sum are more than that coalition.
-
-    Args:
-        colluders: number of members that may reveal their noise to each other and to the curator.
-        threshold: number of holders that open a sum; 0 if there is no key.
-        adders: who adds the noise: every party, or every key holder.
+    It warns if the key holders who cannot open a sum are more than that. `threshold` is 0 without a key.
     """
     one, several = ("key holder", "key holders") if adders == "holders" else ("party", "parties")
     if colluders == 0:
@@ -86,12 +81,10 @@ class TrustModel:
         adders: who adds the noise to a noisy sum; otherwise the curator does.
         verifiable: whether everybody who reads the board can compute what is released.
         unit, persons, neighbours: what epsilon protects, as in `PrivacyUnit`; the column that names persons, or "".
-        parties: number of parties.
         shards: whether the parties are shards of one table, dealt at random.
         holders, threshold: number of key holders, and of those who open a sum; 0 without a key.
         colluders: how many colluding adders the noise withstands; None where the curator adds it.
         excluded: without a key, number of parties that together have no other party's shares.
-        dealer: whether a dealer made the key.
         short_key: whether the key may be too short to protect anything.
         proved: what ballots prove, a key of `PROVED`.
     """

@@ -1,7 +1,6 @@
 """Writes a report: `report.html`, `report.json` and its figures, once all of them are rendered.
 
-A result with a `notice` contains numbers computed on a user's own rows: its files begin with the notice, and they and
-the folders created for them are readable by their owner only (0600, 0700), whatever the umask allows.
+If the result has a `notice`, the files begin with it, and they and new folders are their owner's only (0600, 0700).
 """
 
 from __future__ import annotations
@@ -33,12 +32,10 @@ def write_report(
     *,
     command: Sequence[str] | None = None,
 ) -> Path:
-    """Write `report.html`, `report.json` and `figures/*.svg, *.png` into a directory.
+    """Write `report.html`, `report.json` and `figures/*.svg, *.png` into a directory, which is created if missing.
 
     Args:
-        result: result of the command.
         messages: `Transcript.redacted()`; None if the run recorded no transcript.
-        directory: directory to write to, created if it is missing. Files of an earlier report there are replaced.
         command: the words of the command line, for whoever repeats the run.
 
     Raises:
@@ -50,9 +47,7 @@ def write_report(
 
 
 def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Path:
-    """Write a report from the `report.json` of an earlier one, or from the output of a command with `--json`.
-
-    The output of `--json` has no transcript, machine or versions; the report then says that they were not recorded.
+    """Write a report from a `report.json`, or from what a command printed with `--json`, which has no transcript.
 
     Raises:
         ReportVersionError: the file has another format.

@@ -15,12 +15,7 @@ __all__ = ["card", "together_text"]
 
 
 def card(study: Study, model: Model | RegressionModel, total: str = "this release alone") -> str:
-    """Return the card of a released model, in Markdown.
-
-    Args:
-        study: the study. model: its release.
-        total: what all releases from a member's rows have cost together.
-    """
+    """Return the card of a released model, in Markdown; `total`: what all releases from a member's rows have cost."""
     rows, evaluated = facts(trust_of(study)), study.protocol == "evaluation"
     cost = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
     privacy = privacy_rows(model, rows, cost + "; of the evaluation alone" * evaluated, total)

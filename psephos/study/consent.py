@@ -98,17 +98,9 @@ def use_of_samples(study: Study) -> str:
 
 
 def describe_study(study: Study, identity: Identity | None = None) -> str:
-    """Return what the members agree to by signing, who could learn what, and what it costs.
+    """Return what the members agree to by signing, who could learn what, and what it costs, in 80 columns.
 
-    Args:
-        study: the study.
-        identity: a member; its roles and its privacy budget are added.
-
-    Returns:
-        Text of several lines, of at most 80 columns unless a name is longer.
-
-    Raises:
-        StudyError: the identity is not in the study.
+    For an `identity`, its roles and its privacy budget are added; raises StudyError if it is not in the study.
     """
     rows = facts(trust_of(study))
     learned = [fact for fact in rows if fact.topic in ("learns", "opens")]

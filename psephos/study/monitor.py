@@ -1,8 +1,7 @@
 """Follow a study on its board, and describe its progress for `psephos status` and `psephos watch`.
 
-A follower holds no secret and cannot sign. It runs the role of a reader (`psephos.study.roles.reader_role`), so what it
-shows is what this role has accepted. It shows names from the study, kinds of messages and sizes; of the content of
-messages only the digest of the result, and a holder's reason why there is no key.
+A follower holds no secret: it runs the role of a reader, and shows names from the study, kinds of messages and sizes.
+Of contents it shows the digest of the result alone, and a holder's reason why there is no key.
 """
 
 from __future__ import annotations
@@ -74,25 +73,20 @@ class LogLine:
 class Follower:
     """Follows one board from its beginning: `step` reads what is new, `state` describes all that was read.
 
-    One thread may call `step` while others call `state`.
+    One thread may call `step` while others call `state`. Times are in seconds since 1970.
 
     Attributes:
-        study: the study.
         open: opens the board; called again after the board failed.
-        clock: returns seconds since 1970.
         terms: the study with its public samples, which fix what ballots and results must be; None where they are not
             known here: nothing after the key is shown then.
         check: makes the checks of a study that has a result; None to make none.
         lines: the last lines of the log.
-        accepted: the number of accepted entries, by author.
-        sizes: bytes of the accepted entries, by author.
+        accepted, sizes: the number and the bytes of the accepted entries, by author.
         size: bytes of all entries.
-        times: when the last accepted entry of an author was read, in seconds since 1970.
+        times: when the last accepted entry of an author was read.
         heads: the size of the log that an author had read when it signed its last entry.
         refused: the number of rejected entries, by the class of the error.
         failure: why the board could not be read; empty if it could.
-        checks: the checks of a study that has a result.
-        stepped_at: when the last step ended, in seconds since 1970.
     """
 
     study: Study
@@ -125,10 +119,7 @@ class Follower:
         self.stepped_at = self.clock()
 
     def step(self) -> bool:
-        """Read what is new, and return whether anything changed.
-
-        A board that fails is opened again by the next step.
-        """
+        """Read what is new, and return whether anything changed; a board that fails is opened again next time."""
         changed, before = bool(self.failure), self.entries
         try:
             self._board = self._board or self.open()
@@ -425,10 +416,7 @@ class Follower:
         return steps
 
     def record(self) -> dict[str, Any]:
-        """Return the progress of the study for scripts: the object of `psephos status --json`.
-
-        `refused` has the entries that are still in `lines`.
-        """
+        """Return the object of `psephos status --json`; `refused` has the entries that are still in `lines`."""
         state = self.state()
         done = {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
         return {

@@ -1,7 +1,6 @@
 """A receipt of a study, for people who did not take part: who did, what was encrypted, released, and checked.
 
-It is computed from the signed study, its public samples and its board, all of which anybody may have. It contains
-nothing that only a member knows, and it is not a certification.
+It is computed from the signed study, its public samples and its board, and is not a certification.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +19,6 @@ from psephos.protocol.errors import ReportError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.base import Fact
-from psephos.results.palette import DARK, LIGHT
 from psephos.results.trust import facts
 from psephos.specs.registry import SPECS
 from psephos.study.consent import contribution, model_cost_text, trust_of
@@ -50,13 +47,10 @@ class Participant:
     """A member of the study.
 
     Attributes:
-        name: the name in the study; "" for the curator of a study that was written without its name.
+        name: "" for the curator of a study that was written without its name.
         key: the fingerprint of the verification key.
-        roles: the names of its roles.
-        joined: which of these roles have signed the study on the board.
-        ballot: whether its ballot counts, in a descent in any step; None for the curator and where
-            there are no ballots.
-        sums: in how many encrypted sums its ballots count; None like `ballot`.
+        joined: which of its roles have signed the study on the board.
+        ballot, sums: whether and in how many encrypted sums its ballots count; None where it casts none.
     """
 
     name: str
@@ -69,20 +63,15 @@ class Participant:
 
 @dataclass(frozen=True)
 class EncryptionFacts:
-    """What was encrypted, and who could decrypt it.
+    """What was encrypted, and who could decrypt it, in sentences.
 
     Attributes:
         in_use: "yes" if the board shows a key and ballots under it, "no" if the protocol has no key, and otherwise
             "not established".
-        what: one sentence about what was encrypted, and how.
         sums: the number of encrypted sums, of which a descent has one for each step.
-        key_bits: the length of the Paillier modulus; None without a key.
-        key: the first 24 hexadecimal digits of the key's identifier; None without a key.
-        holders: the names of the key holders.
-        could_decrypt: who could have learned what a single party sent, one sentence each.
+        key_bits, key: length of the modulus, and 24 hexadecimal digits of the key's identifier; None without a key.
+        could_decrypt: who could have learned what a single party sent.
         decrypted_by: the holders whose partial decryptions are valid and visible on the board.
-        decrypted: one sentence about what was decrypted.
-        proved: what the ballots prove.
     """
 
     in_use: InUse
@@ -102,12 +91,9 @@ class ReleaseTerms:
     """What was released, and at which privacy cost.
 
     Attributes:
-        published: whether a classifier that agrees with the study is on the board.
-        sha256: SHA-256 of its file model.json, in hexadecimal; "" where there is none.
-        follows: whether the published classifier follows from the opened sum.
-        protocol, method: as in the study.
+        published, sha256: whether a model that agrees with the study is on the board, and the digest of its file.
+        follows: whether it follows from the opened sum.
         epsilon, delta: the privacy cost per `unit` that the study states.
-        unit: what epsilon and delta protect: all rows of one party, one row, or a person's rows at one party.
         model_cost: privacy cost of the model that the study evaluates, as a sentence; "" where it evaluates none.
         noise: who adds the noise, and what the guarantee rests on.
         not_covered: what becomes known to somebody and is covered by no epsilon.
@@ -131,15 +117,10 @@ class Receipt:
     """A receipt of a study.
 
     Attributes:
-        title, study: the title of the study and its fingerprint, which its members compare.
+        study: the fingerprint that members compare.
         digest: SHA-256 of the study's canonical text, in hexadecimal; it is signed with every entry of the board.
         trial: whether the study allows a key that protects nothing.
         entries, head: the length and the head of the log that was read.
-        computed: the time of the computation, in UTC.
-        software: the version of Psephos.
-        participants, encryption, release: see their classes.
-        checks: every check and its verdict: "holds", "fails", "not checked", or "misconduct" of members that does not
-            change the result.
     """
 
     title: str
@@ -238,37 +219,34 @@ def _participants(study: Study, evidence: BoardEvidence) -> list[Participant]:
 
 
 def _encryption(study: Study, evidence: BoardEvidence, rows: Sequence[Fact]) -> EncryptionFacts:
-    key, counted = evidence.key, evidence.counted_sums
     opens = [f"{fact.label}: {fact.value}" for fact in rows if fact.topic == "opens"]
-    (proved,) = (fact.value for fact in rows if fact.topic == "proved")
+    could_decrypt = [f"{text[0].upper()}{text[1:]}." for text in opens] + ["By the protocol nobody else."]
     if not study.uses_key:
-        state, proved = "no", "nothing about the shares"
-    else:
-        state, proved = "yes" if key and counted else "not established", proved if counted else "no ballot counts"
-    in_use: Any = state
+        what = (
+            f"{contribution(study)} The protocol uses no Paillier encryption: the parameters are split into random "
+            "shares, and each share is sealed to its receiver."
+        )
+        decrypted = (
+            "Not all shares of the sum are published." if evidence.result is None else "All shares are published."
+        )
+        return EncryptionFacts("no", what, 0, None, None, [], could_decrypt, [], decrypted, "nothing about the shares.")
+    (proved,) = (fact.value for fact in rows if fact.topic == "proved")
+    key, counted = evidence.key, evidence.counted_sums
     return EncryptionFacts(
-        in_use=in_use,
+        in_use="yes" if key and counted else "not established",
         what=_encrypted(study, evidence),
-        sums=evidence.steps if study.uses_key else 0,
+        sums=evidence.steps,
         key_bits=key.key.bits if key is not None else None,
         key=key.key.identifier.hex()[:24] if key is not None else None,
-        holders=[member.name for member in study.parties if member.holder] if study.uses_key else [],
-        could_decrypt=[f"{text[0].upper()}{text[1:]}." for text in opens] + ["By the protocol nobody else."],
-        decrypted_by=[
-            f"holder {number}" for number in sorted({*evidence.openers, *evidence.exposed}) if study.uses_key
-        ],
+        holders=[member.name for member in study.parties if member.holder],
+        could_decrypt=could_decrypt,
+        decrypted_by=[f"holder {number}" for number in sorted({*evidence.openers, *evidence.exposed})],
         decrypted=_decrypted(study, evidence),
-        proved=f"{proved}.",
+        proved=f"{proved if counted else 'no ballot counts'}.",
     )
 
 
 def _encrypted(study: Study, evidence: BoardEvidence) -> str:
-    sent = contribution(study)
-    if not study.uses_key:
-        return (
-            f"{sent} The protocol uses no Paillier encryption: the parameters are split into random shares, and each "
-            "share is sealed to its receiver."
-        )
     if evidence.key is None:
         return "The board shows no key, so nothing can have been encrypted under one."
     if not evidence.steps:
@@ -277,7 +255,7 @@ def _encrypted(study: Study, evidence: BoardEvidence) -> str:
         return "The board shows a key and no ballot that counts."
     ballots = f"{len(evidence.counted)} of {len(study.parties)} parties"
     return (
-        f"{sent} The ballots of {ballots} count{_last(evidence)}. Each is a list of ciphertexts under the "
+        f"{contribution(study)} The ballots of {ballots} count{_last(evidence)}. Each is a list of ciphertexts under the "
         f"{evidence.key.key.bits}-bit Paillier key below. The protocol decrypts their product only; that key holders "
         "decrypted nothing else among themselves cannot be checked."
     )
@@ -288,8 +266,6 @@ def _last(evidence: BoardEvidence) -> str:
 
 
 def _decrypted(study: Study, evidence: BoardEvidence) -> str:
-    if not study.uses_key:
-        return "Not all shares of the sum are published." if evidence.result is None else "All shares are published."
     if evidence.exposed:
         text = "Partial decryptions that should be sealed to the curator are on the board for everybody."
         enough = len(evidence.exposed) >= study.threshold
@@ -337,18 +313,14 @@ _JSON_BEGINS = b'{\n "format": 1,\n "kind": "receipt",\n'
 def receipt_paths(path: Path) -> tuple[Path, Path]:
     """Return the paths of a receipt's page and of its JSON file.
 
-    Raises:
-        ReportError: the path is a directory, no file can be written beside it, or one of the files exists and is not a
-            receipt.
+    Raises ReportError where they cannot be written, or a file there is not a receipt.
     """
     if path.suffix not in ("", ".html", ".json"):
         raise ReportError(f"a receipt is FILE.html and FILE.json, and {path} ends in {path.suffix}: leave that out")
     stem = path.with_suffix("") if path.name else path
     if path.is_dir() or not stem.name:
         raise ReportError(f"{path} is a directory: name a file in it, such as {path / 'receipt.html'}")
-    if not stem.parent.is_dir():
-        raise ReportError(f"{stem.parent} is not a directory: make it first, or name a file in another one")
-    if not os.access(stem.parent, os.W_OK | os.X_OK):
+    if not stem.parent.is_dir() or not os.access(stem.parent, os.W_OK | os.X_OK):
         raise ReportError(f"no file can be written in {stem.parent}: name a file in another directory")
     page, document = (stem.with_name(stem.name + suffix) for suffix in (".html", ".json"))
     for file, beginning in ((page, _PAGE_BEGINS), (document, _JSON_BEGINS)):
@@ -378,19 +350,6 @@ def write_receipt(receipt: Receipt, path: Path) -> tuple[Path, Path]:
 
 def render(receipt: Receipt) -> str:
     """Return the receipt as one HTML page without scripts."""
-    text: str = _template().render(receipt=receipt, notice=NOTICE, light=LIGHT, dark=DARK)
-    return text
+    from psephos.results.html import template  # jinja2 is an extra
 
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("psephos.results"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("receipt.html.jinja")
+    return template("receipt.html.jinja").render(receipt=receipt, notice=NOTICE)

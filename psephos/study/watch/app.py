@@ -39,12 +39,9 @@ _SECURE = {
 
 
 def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] = ("*",)) -> Starlette:
-    """Return the web application with the page of a study.
+    """Return the web application with the page of a followed study.
 
-    Args:
-        follower: of the study's board.
-        poll: seconds between reads of the board.
-        hosts: names of the host for which it answers requests (`answers_to`).
+    `poll`: seconds between reads of the board. `hosts`: names for which it answers requests (`answers_to`).
     """
     changed = asyncio.Condition()
 
@@ -118,9 +115,8 @@ def _trouble(follower: Follower, poll: float) -> str:
 def answers_to(address: str) -> Sequence[str]:
     """Return the names of the host for which a page at this address answers requests.
 
-    For an address that only this machine can reach these are its local names; otherwise any name. A web site that is
-    open in a browser on this machine could let its own name resolve to this machine, and read the page under that
-    name (DNS rebinding).
+    For an address that only this machine can reach its local names: a web site could let its own name resolve to this
+    machine, and read the page under that name (DNS rebinding). Otherwise any name.
     """
     here = ip_address(address)
     return ("localhost", "127.0.0.1", "[::1]", str(here)) if here.is_loopback else ("*",)
