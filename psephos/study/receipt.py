@@ -256,8 +256,8 @@ def _encrypted(study: Study, evidence: BoardEvidence) -> str:
     ballots = f"{len(evidence.counted)} of {len(study.parties)} parties"
     return (
         f"{contribution(study)} The ballots of {ballots} count{_last(evidence)}. Each is a list of ciphertexts under "
-        f"the {evidence.key.key.bits}-bit Paillier key below. The protocol decrypts their product only; that key holders "
-        "decrypted nothing else among themselves cannot be checked."
+        f"the {evidence.key.key.bits}-bit Paillier key below. The protocol decrypts their product only; that key "
+        "holders decrypted nothing else among themselves cannot be checked."
     )
 
 
