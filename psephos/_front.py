@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 import lazy_loader
 
-__all__: list[str] = []
-
 
 def front(name: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for the package `name`, whose `__init__.py` is `file`.

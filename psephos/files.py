@@ -9,8 +9,6 @@ from pathlib import Path
 
 from psephos.protocol.randomness import SYSTEM
 
-__all__ = ["write_atomically"]
-
 _OTHERS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 

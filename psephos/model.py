@@ -26,18 +26,6 @@ from psephos.files import write_atomically
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.foreign import has_controls, read_bytes
 
-__all__ = [
-    "MODEL_FILE",
-    "Model",
-    "RegressionModel",
-    "ReleasedClassifier",
-    "ReleasedRegressor",
-    "load_classifier",
-    "load_model",
-    "write_onnx",
-    "written_model",
-]
-
 MODEL_FILE = "model.json"
 """Name of the model file in the directory that `psephos run --output` writes."""
 MOST_BYTES = 1 << 28

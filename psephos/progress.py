@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Progress", "counted", "silent"]
-
 Progress = Callable[[str, int, int], object]
 """Called with (the phase, the steps that are done, all steps of the phase)."""
 

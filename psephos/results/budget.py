@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from psephos.protocol.privacy.unit import PrivacyUnit
     from psephos.protocol.storage.budget import BudgetFile, BudgetTotal
 
-__all__ = ["BudgetSummary", "UnitTotal", "budget_facts", "budget_text", "summarise"]
-
 _Epsilon = Annotated[float, Meta(ge=0)] | None
 
 
@@ -43,8 +41,7 @@ class UnitTotal:
         """Return a total of a budget file, without infinities."""
         private = total.epsilon if math.isfinite(total.epsilon) else None
         epsilon = None if total.not_private else private
-        counts = {"not_private": total.not_private, "others": total.others}
-        return cls(str(total.unit), total.releases, epsilon, private, total.delta, **counts)
+        return cls(str(total.unit), total.releases, epsilon, private, total.delta, total.not_private, total.others)
 
     def __str__(self) -> str:
         private = self.releases - self.not_private

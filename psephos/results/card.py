@@ -16,8 +16,6 @@ from psephos.results.regression import RegressionResult
 from psephos.results.runs import TallyResult
 from psephos.results.trust import cost_text, facts
 
-__all__ = ["card_text", "markdown", "model_card", "privacy_rows"]
-
 
 def markdown(text: str) -> str:
     """Escape the characters of a text that would be markup, or end a cell of a table, in Markdown."""

@@ -197,8 +197,7 @@ def _beside(x: Sequence[float], values: Sequence[float], place: float, *, log: b
     if len(values) < 2 or (log and values[0] <= 0):
         return list(x)
     if log:
-        least = min(math.log(b / a) for a, b in pairwise(values))
-        return [at * math.exp(0.3 * least * place) for at in x]
+        return [math.exp(at) for at in _beside([*map(math.log, x)], [*map(math.log, values)], 1.2 * place, log=False)]
     least = min(b - a for a, b in pairwise(values))
     return [at + 0.25 * least * place for at in x]
 
@@ -226,20 +225,16 @@ def _save(name: str, title: str, figure: Figure) -> RenderedFigure:
 
 def _inline(name: str, title: str, svg: str) -> Markup:
     """Return an SVG as markup for the page: with ids of its own, a text alternative, and variables as colours."""
-    body = svg[svg.index("<svg") :]
-    opening, body = body.split(">", 1)
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
-    body = re.sub(r"<!--.*?-->", "", body, flags=re.S)
-    body = re.sub(r"<title>.*?</title>", "", body, count=1, flags=re.S)
+    opening, body = svg[svg.index("<svg") :].split(">", 1)
+    for part in (r"<metadata>.*?</metadata>", r"<!--.*?-->", r"<title>.*?</title>"):
+        body = re.sub(part, "", body, flags=re.S)
     body = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', body)
     body = re.sub(r'(href="|url\()#', rf"\1#{name}-", body)
     for colour, value in LIGHT.items():
         body = re.sub(value, f"var(--{colour})", body, flags=re.I)
-    box = re.search(r'viewBox="([^"]+)"', opening)
-    if box is None:  # pragma: no cover - matplotlib always writes one
-        raise AssertionError("an SVG without a viewBox")
+    box = opening.split('viewBox="')[1].split('"')[0]
     start = Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{}" '
         'class="figure" role="img" aria-labelledby="{}-title"><title id="{}-title">{}</title>'
-    ).format(box.group(1), name, name, title)
+    ).format(box, name, name, title)
     return start + Markup(body)  # noqa: S704 - matplotlib escapes every text of the figure

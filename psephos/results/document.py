@@ -56,24 +56,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def made(cls, result: Result, messages: list[Any] | None, command: str | None) -> Document:
-        """Create the document of a run on this machine, from its result and `Transcript.redacted()`.
-
-        It is converted to JSON and read back, so that it is checked as `from_json` checks it.
-        """
-        return cls.from_json(
-            json.loads(
-                json.dumps(
-                    {
-                        "format": FORMAT,
-                        "kind": "report",
-                        "environment": plain(environment()),
-                        "command": command,
-                        "transcript": messages,
-                        "result": result.as_json(),
-                    }
-                )
-            )
-        )
+        """Return the document of a run on this machine, checked as `from_json` checks it."""
+        parts = {"environment": plain(environment()), "command": command, "transcript": messages}
+        whole = {"format": FORMAT, "kind": "report", **parts, "result": result.as_json()}
+        return cls.from_json(json.loads(json.dumps(whole)))
 
     @classmethod
     def from_json(cls, document: Any) -> Document:

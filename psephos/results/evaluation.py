@@ -14,8 +14,6 @@ from psephos.data.splits import Split
 from psephos.parties.training import votes
 from psephos.results.base import Accuracy
 
-__all__ = ["Evaluation", "Score"]
-
 Array = NDArray[np.float64]
 
 
@@ -117,15 +115,15 @@ class Evaluation:
     def _accuracy(self, method: str, epsilon: float) -> Accuracy:
         nonprivate = [score for score in self.scores if score.method == method and score.epsilon is None]
         releases = [score for score in self.scores if score.method == method and score.epsilon == epsilon]
-        private, scores = [score.accuracy for score in releases], releases or nonprivate
-        balanced, recall = [score.balanced for score in scores], np.array([score.recall for score in scores])
+        private, scores = np.array([score.accuracy for score in releases]), releases or nonprivate
+        balanced, recall = np.array([score.balanced for score in scores]), np.array([score.recall for score in scores])
         several = len(releases) > 1
         return Accuracy(
             nonprivate=nonprivate[0].accuracy if nonprivate else None,
-            private=float(np.mean(private)) if private else None,
-            private_std=float(np.std(private, ddof=1)) if several else None,
-            balanced=float(np.mean(balanced)),
-            balanced_std=float(np.std(balanced, ddof=1)) if several else None,
+            private=float(private.mean()) if releases else None,
+            private_std=float(private.std(ddof=1)) if several else None,
+            balanced=float(balanced.mean()),
+            balanced_std=float(balanced.std(ddof=1)) if several else None,
             recall=_nan_to_none(recall.mean(axis=0)),
             recall_std=_nan_to_none(recall.std(axis=0, ddof=1)) if several else [],
         )

@@ -10,8 +10,6 @@ from psephos.results.base import Count, Fact, Table
 from psephos.results.runs import PRIVATE_ROWS_NOTICE, OneSumResult
 from psephos.results.trust import cost_text
 
-__all__ = ["PREDICTORS", "RegressionError", "RegressionResult"]
-
 PREDICTORS = {
     "newton": "released, with noise",
     "public": "public rows alone",

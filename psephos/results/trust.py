@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from psephos.curator.ledger import Release
     from psephos.parties.noise import NoiseFrom
 
-__all__ = ["TrustModel", "colluders_text", "cost_text", "facts", "test_key_warning", "unit_text"]
-
 Opened = Literal["counts", "sum", "noisy"]
 SAFE_BITS = 2048
 

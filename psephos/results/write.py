@@ -91,7 +91,7 @@ def _write(document: Document, directory: Path) -> Path:
 
 
 def _drawing_modules() -> tuple[Any, Any]:
-    """Import and return `charts` and `page`; raises ReportError if a package that they need is not installed."""
+    """Import `charts` and `page`; raises ReportError if a package that they need is not installed."""
     try:
         from psephos.results import charts, page
     except ImportError as error:

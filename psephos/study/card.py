@@ -11,8 +11,6 @@ from psephos.results.trust import facts
 from psephos.study.consent import contribution, released_noun, trust_of, use_of_samples
 from psephos.study.identity import fingerprint
 
-__all__ = ["card", "together_text"]
-
 
 def card(study: Study, model: Model | RegressionModel, total: str = "this release alone") -> str:
     """Return the card of a released model, in Markdown; `total`: what all releases from a member's rows have cost."""

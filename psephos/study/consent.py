@@ -24,8 +24,6 @@ from psephos.specs.registry import (
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 from psephos.study.samples import CONSTANT
 
-__all__ = ["contribution", "describe_study", "model_cost_text", "released_noun", "trust_of", "use_of_samples"]
-
 _WIDTH = 80
 _LABEL_WIDTH = 24
 

@@ -32,8 +32,6 @@ from psephos.study.identity import fingerprint
 from psephos.study.roles import reader_role
 from psephos.study.samples import PublicSamples
 
-__all__ = ["Follower", "LogLine", "steps_of", "verifier"]
-
 _LOG_LENGTH = 500
 """Lines of the log that are kept; the board has all of them, and the page shows the last 100."""
 
@@ -125,21 +123,19 @@ class Follower:
             self._board = self._board or self.open()
             changed, self.failure = self.read(self._board) or changed, ""
             if self.result and self.check is not None and not self.checks:
-                self.checks, changed = self._make_checks(self._board, self.check), True
+                changed = True
+                try:
+                    self.checks = self.check(self._board)
+                except BoardError:
+                    raise
+                except PsephosError as error:  # the page goes on
+                    found = f"{type(error).__name__}: {error}"
+                    self.checks = [{"what": "the checks", "verdict": "fails", "found": found}]
         except BoardError as error:
             changed = self.entries > before or self.failure != str(error)
             self.failure, self._board = str(error), None
         self.stepped_at = self.clock()
         return changed
-
-    def _make_checks(self, board: Board, check: Callable[[Board], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Return the checks, or one that failed if they end in an error, so that the page goes on."""
-        try:
-            return check(board)
-        except BoardError:
-            raise
-        except PsephosError as error:
-            return [{"what": "the checks", "verdict": "fails", "found": f"{type(error).__name__}: {error}"}]
 
     def read(self, board: Board) -> bool:
         """Read what is new on an open board, and return whether there was anything. Raises BoardError."""

@@ -25,17 +25,6 @@ from psephos.study.consent import contribution, model_cost_text, trust_of
 from psephos.study.identity import fingerprint
 from psephos.study.verify import FOLLOWS, BoardEvidence, StudyCheck, Verdict
 
-__all__ = [
-    "FORMAT",
-    "EncryptionFacts",
-    "Participant",
-    "Receipt",
-    "ReleaseTerms",
-    "receipt_of",
-    "receipt_paths",
-    "write_receipt",
-]
-
 FORMAT = 1
 """Version of the JSON of a receipt."""
 

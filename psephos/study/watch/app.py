@@ -20,8 +20,6 @@ from starlette.routing import Route
 from psephos.results.palette import DARK, LIGHT
 from psephos.study.monitor import Follower
 
-__all__ = ["answers_to", "application"]
-
 _BEAT = 15.0
 """Seconds without news after which a page gets the state again."""
 
