@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from html import escape, unescape
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,7 +99,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return f"[{text}]({os.path.relpath(name, here)}{hash_}{anchor})"
         return match.group(0)
 
-    markdown = re.sub(r"^```mermaid\n(.*?)^```$", lambda block: _sequence(block.group(1)), markdown, flags=re.S | re.M)
     return re.sub(r"(?<!\!)\[([^\]]+)\]\(([^)\s]+)\)", resolve, markdown)
 
 
@@ -116,54 +114,6 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
         formula,
         html,
         flags=re.S,
-    )
-
-
-def _sequence(source: str) -> str:
-    """A Mermaid sequence diagram as inline SVG: Mermaid itself would have to be loaded from elsewhere."""
-    names = dict(re.findall(r"participant (\w+) as (.+)", source))
-    lanes = {name: 90 + 190 * place for place, name in enumerate(names)}
-    width, y, depth, parts = 190 * len(lanes), 44, 0, []
-    for line in (line.strip() for line in source.splitlines()):
-        if arrow := re.fullmatch(r"(\w+)->>(\w+): (.+)", line):
-            start, end = lanes[arrow[1]], lanes[arrow[2]]
-            texts = textwrap.wrap(arrow[3], 56)
-            place = min(start, end) + 6 if start != end else start + 34
-            for text in texts:
-                parts.append(f'<text x="{place + 10 * depth}" y="{y}">{escape(text)}</text>')
-                y += 16
-            if start == end:
-                path = f"M{start} {y - 20}h26v16h-20"
-            else:
-                path = f"M{start} {y - 6}H{end - 7 if end > start else end + 7}"
-            parts.append(f'<path d="{path}" marker-end="url(#head)"/>')
-            y += 16
-        elif words := re.match(r"(?:Note over [\w,]+: |loop |opt )(.+)", line):
-            depth += line.startswith(("loop", "opt"))
-            kind = re.match(r"(loop|opt)?", line)[0]  # type: ignore[index]
-            for text in textwrap.wrap(f"{kind} {words[1]}".strip().replace("<br/>", " "), 100):
-                parts.append(f'<text class="note" x="{6 + 10 * depth}" y="{y}">{escape(text)}</text>')
-                y += 16
-            y += 6
-        elif line == "end":
-            depth = max(0, depth - 1)
-    heads = "".join(
-        f'<text class="lane" x="{x}" y="16" text-anchor="middle">{escape(names[name])}</text>'
-        f'<path class="life" d="M{x} 24V{y}"/>'
-        for name, x in lanes.items()
-    )
-    style = (
-        ".sequence text{font:14px sans-serif;fill:currentColor}.sequence .lane{font-weight:bold}"
-        ".sequence .note{font-style:italic}.sequence path{stroke:currentColor;fill:none}"
-        ".sequence .life{stroke-dasharray:2 4;opacity:.5}"
-    )
-    marker = (
-        '<marker id="head" viewBox="0 0 8 8" refX="1" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-        '<path d="M0 0L8 4L0 8" /></marker>'
-    )
-    return (
-        f'<svg class="sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 200} {y + 8}" role="img" '
-        f'aria-label="sequence diagram"><style>{style}</style><defs>{marker}</defs>{heads}{"".join(parts)}</svg>'
     )
 
 
