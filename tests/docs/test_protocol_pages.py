@@ -85,25 +85,18 @@ def a_descent(page: str) -> Transcript:
 )
 def test_runs_send_the_messages_of_their_page(page: str, run: Callable[[str], Transcript]) -> None:
     """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
-    text = section(page, "## The messages")
-    if not rows(text):
-        assert "those of [the tally](tally.md#the-messages)" in text
-        text = section("tally", "## The messages")
-    sizes = {(row[0], row[1], row[2]): row[3] for row in rows(text)}
+    described = {row[0]: row for name in {"tally": 0, page: 0} for row in rows(section(name, "## The messages"))}
+    sizes = {(row[0], row[1], row[2]): row[3] for row in described.values()}
     messages = [((m.kind, m.sender.split()[0], m.receiver.split()[0]), m.size) for m in run(page).messages]
     assert {which for which, _ in messages} == set(sizes)
+    steps = {PER_CIPHERTEXT: 2 * KEY_BITS // 8, "8 d": 8, "b d": 31}
     for which, size in messages:
         fixed, unit = sizes[which].split(" + ", 1)
-        if unit == "0":
-            assert size == int(fixed), which
-        elif unit == "M/8":
-            assert size == int(fixed) + -(-PARTIES // 8), which
+        if unit in ("0", "M/8"):
+            assert size == int(fixed) + (unit != "0") * -(-PARTIES // 8), which
         else:
-            step = {PER_CIPHERTEXT: 2 * KEY_BITS // 8, "768 per ciphertext": 2 * KEY_BITS // 8, "8 d": 8, "b d": 31}[
-                unit
-            ]
             assert size > int(fixed), which
-            assert (size - int(fixed)) % step == 0, which
+            assert (size - int(fixed)) % steps[unit] == 0, which
 
 
 class Seeded(Transcript):
