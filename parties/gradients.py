@@ -49,9 +49,7 @@ class LocalLoss:
         if not np.isin(labels, (-1.0, 1.0)).all():
             raise DataError("labels must be -1 and +1; map the two classes to them with signed_labels")
         if np.linalg.norm(rows, axis=1).max() > 1 + _ROW_SLACK:
-            raise NormError(
-                "a record has norm above 1, which the sensitivity 2 L excludes; scale the rows with public constants"
-            )
+            raise NormError("a record has norm above 1; scale the rows with public constants")
         self.X, self.y, self._slope = rows, labels, margin_slope(loss, half_width=half_width)
 
     @property

@@ -148,10 +148,7 @@ class KeyHolder(Observer):
         if left_out := seen.members & ~request.members:
             raise UnseenBallotError(f"the request leaves out the ballot of {self._first_of(left_out)}, which is valid")
         if request.product_digest != seen.digest:
-            raise UnseenBallotError(
-                f"the request is for another product than that of the ballots that {self.name} observed, so curator "
-                "and holder have seen different ballots"
-            )
+            raise UnseenBallotError(f"the request is for another product than that of the ballots seen by {self.name}")
 
         def opened() -> bytes:
             ciphertexts = seen.vector().ciphertexts
@@ -196,8 +193,7 @@ class KeyHolder(Observer):
         agreed = len(state.agreeing(digest)) if isinstance(state, VoteClosed) else 0
         if agreed < self.round.confirmations:
             raise UnconfirmedError(
-                f"{self.name} opens a product that {self.round.confirmations} holders have confirmed on the board; "
-                f"{agreed} have confirmed the one that it observed"
+                f"{agreed} of {self.round.confirmations} holders have confirmed the product of {self.name}"
             )
 
     def _answer(self, state: HolderAnswered, entry: Entry) -> Step:

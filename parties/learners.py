@@ -160,9 +160,7 @@ class LocalClassifier:
         except ValueError as error:
             if isinstance(error, DataError) or not np.isnan(X).any():
                 raise
-            raise DataError(
-                "features are NaN, which this classifier does not accept; put it in a pipeline after an imputer"
-            ) from error
+            raise DataError("features are NaN, which this classifier refuses; put it behind an imputer") from error
         self._constant, self._estimator, self._width = None, fitted, X.shape[1]
         return self
 
@@ -219,9 +217,7 @@ def make_learner(
 ) -> LocalClassifier:
     """Create an unfitted local classifier; "whitened" is "logistic" in public coordinates (d, r)."""
     if lam is not None and learner != "logistic":
-        raise InvalidParameter(
-            "lam is for the learner 'logistic' only; set the parameters of a scikit-learn classifier itself"
-        )
+        raise InvalidParameter("lam is for 'logistic' only; set the parameters of a classifier of scikit-learn itself")
     if isinstance(learner, str):
         if learner not in LEARNERS:
             raise InvalidParameter(f"unknown learner {learner!r}; known: {', '.join(LEARNERS)}")

@@ -85,10 +85,7 @@ class Shares(ABC):
 
     def __post_init__(self) -> None:
         if self.dimension < 1 or not 1 <= self.contributors <= self.parties:
-            raise InvalidParameter(
-                f"shares need 1 <= contributors <= parties and a dimension of at least 1, not {self.contributors} "
-                f"contributors, {self.parties} parties and dimension {self.dimension}"
-            )
+            raise InvalidParameter("shares need 1 <= contributors <= parties and a dimension of at least 1")
 
     @property
     def distance(self) -> float:
@@ -291,10 +288,7 @@ def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares
     to a holder that looks at the result (docs/theory.md, "Noise of the key holders").
     """
     if not 0 <= colluders < holders or holders < 2:
-        raise InvalidParameter(
-            f"{colluders} colluders among {holders} key holders leave nobody's noise: name more holders, or lower "
-            "--colluders (by default threshold - 1)"
-        )
+        raise InvalidParameter(f"{colluders} colluders among {holders} holders leave nobody's noise: name more holders")
     return _shares(plan, holders, holders - max(1, colluders))
 
 

@@ -164,9 +164,7 @@ class Party:
         if round_.kind != kind:
             raise WrongRoundError(f"the round sums {round_.kind}, not {kind}; join a round of kind {kind!r}")
         if round_.context != context:
-            raise WrongRoundError(
-                "the round is about another public input (auxiliary set, or order of the classes) than this party's"
-            )
+            raise WrongRoundError("the round is about another auxiliary set or order of classes than this party's")
         if round_.verification_key(self.number) != self.verification_key:
             raise WrongRoundError(f"the roster has another key for party {self.number} than its own; register it again")
         encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
@@ -174,9 +172,7 @@ class Party:
             raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, not for the round's key {round_.key!r}")
         vector, proof = encrypt_with_proof(round_, self.number, values, encryptor)
         if self._budget is not None and costs is None:
-            raise InvalidParameter(
-                f"party {self.number} has a budget, so it must know the cost of the release; pass costs="
-            )
+            raise InvalidParameter(f"party {self.number} has a budget, so it must know the cost; pass costs=")
 
         def signed() -> bytes:
             if self._budget is not None and costs is not None:
@@ -248,14 +244,9 @@ class VotingParty(RoundParty):
         layout = VoteLayout(len(public.samples), len(classes))
         context = public.context(classes)
         if self.round.context == context and self.round.plan != layout.plan(self.round.key, self.round.plan.addends):
-            raise WrongRoundError(
-                f"the round's plan does not fit votes on {layout.samples} samples and {layout.classes} classes"
-            )
+            raise WrongRoundError(f"the round's plan does not fit votes on {len(public.samples)} samples")
         if self.round.proofs == "valid" and self.round.group != layout.classes - 1:
-            raise WrongRoundError(
-                f"the round allows one vote in every {self.round.group} entries of a ballot, but a sample has "
-                f"{layout.classes - 1} entries"
-            )
+            raise WrongRoundError(f"the round groups {self.round.group} entries, and a sample has {layout.classes - 1}")
         values = layout.encode(self.party.votes(public))
         return self._posted(context, values, _claim(b"votes cast", self.party, public.digest))
 

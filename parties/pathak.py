@@ -232,9 +232,7 @@ class PathakParty(Machine):
         if not 0 <= number < terms.parties:
             raise InvalidParameter(f"number must be 0 to {terms.parties - 1}, not {number}")
         if (group_key is not None) != (number == LEADER and terms.finds_smallest):
-            raise InvalidParameter(
-                "group_key must be given to party 0, in a variant with stages 1 and 2, and to no other party"
-            )
+            raise InvalidParameter("party 0, and no other, is given group_key, in a variant with stages 1 and 2")
         check_grid(terms)
         self.number, self.terms, self.name = number, terms, party_name(number)
         self._group_key, self._test_key = group_key, test_key
@@ -251,19 +249,13 @@ class PathakParty(Machine):
             # The message does not say how many samples there are, which is a secret.
             raise DataError(f"{self.name}: samples must be a matrix, with one label per row")
         if samples.shape[1] != self.terms.features:
-            raise AgreementError(
-                f"{self.name} has {samples.shape[1]} features, and the terms have {self.terms.features}; all parties "
-                "must use the same features, in the same order"
-            )
+            raise AgreementError(f"{self.name} has {samples.shape[1]} features, the terms have {self.terms.features}")
         if not np.isfinite(samples).all():
             raise DataError(f"{self.name} has NaN or infinite features")
         if targets.dtype.kind not in "iu" or not np.isin(targets, (0, 1)).all():
             raise DataError(f"{self.name}: labels must be 0 or 1, in the order of the agreed classes")
         if (np.linalg.norm(samples, axis=1) > 1 + ROW_SLACK).any():
-            raise NormError(
-                f"{self.name} has a row of norm above 1, which every sensitivity excludes; scale all parties' rows by "
-                "one public bound of their norm"
-            )
+            raise NormError(f"{self.name} has a row of norm above 1; scale all parties' rows by a public bound")
         return samples, targets.astype(np.int64)
 
     def _train(self, samples: NDArray[np.float64], targets: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -372,9 +364,7 @@ class PathakParty(Machine):
 
     def _check_turn(self, turn: int, last: int) -> None:
         if turn <= last:
-            raise UnexpectedMessageError(
-                f"{self.name}: turn {turn + 1} of the comparisons is already over, so this is a replay"
-            )
+            raise UnexpectedMessageError(f"{self.name}: turn {turn + 1} of the comparisons is over: a replay")
 
     @gathers(AwaitingLentShares, Kind.LENT_SHARE, _opponents)
     def answer_questions(self, state: AwaitingLentShares, messages: Messages) -> Step:

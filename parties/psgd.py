@@ -186,10 +186,7 @@ class GradientParty(Machine):
         try:
             data = self._once.do_once(self._claim(announcement.step), round_.digest, make)
         except AlreadyDoneError:
-            raise AlreadyCastError(
-                f"{self.name} has already answered step {announcement.step}; a second ballot would be a release "
-                "without accounting"
-            ) from None
+            raise AlreadyCastError(f"{self.name} has answered step {announcement.step} before") from None
         return after, data
 
     def vector(self, state: GradientPartyState, announcement: Announcement) -> tuple[list[int], bool]:
@@ -200,10 +197,7 @@ class GradientParty(Machine):
         inside = project(gradient, series.bound)
         clipped = not np.array_equal(inside, gradient)
         if clipped and not self._clip:
-            raise GradientBoundError(
-                f"the gradient of {self.name} is above the agreed bound of {series.bound:g}; agree on a larger "
-                "party_bound, or on on_excess='clip'"
-            )
+            raise GradientBoundError(f"the gradient of {self.name} is above party_bound; raise it, or clip")
         rho = step_share(series, announcement.step, self._noise(announcement.step))
         units = snap(inside, series.pitch)
         return [u + e + r for u, e, r in zip(units, state.eta, rho, strict=True)], clipped

@@ -66,9 +66,7 @@ class Ballot:
             ForgedSignatureError: the signing key is not the one registered for this party.
         """
         if vector.key != round_.key:
-            raise WrongKeyError(
-                f"the vector is encrypted under {vector.key!r}, and the key of this round is {round_.key!r}"
-            )
+            raise WrongKeyError(f"the vector is encrypted under {vector.key!r}, not under the round's {round_.key!r}")
         if vector.plan != round_.plan:
             raise WrongRoundError("the vector is packed by a plan other than that of this round")
         if round_.verification_key(party) != signing_key.verification_key:
@@ -105,9 +103,7 @@ class Ballot:
         least, most = proof_bytes(round_)
         reader = Reader(data, Kind.BALLOT, round_.digest)
         if not longest - most + least <= len(data) <= longest:
-            raise MessageError(
-                f"a ballot of this round has {longest - most + least} to {longest} bytes, not {len(data)}"
-            )
+            raise MessageError(f"a ballot has {longest - most + least} to {longest} bytes here, not {len(data)}")
         party = reader.integer(_PARTY_BYTES)
         registered = round_.verification_key(party)
         signature, payload = reader.take(SIGNATURE_BYTES), reader.rest()
@@ -196,9 +192,7 @@ def _holder(reader: Reader, round_: Round) -> int:
     """Read a holder's number; raise ThresholdError if there is no such holder."""
     holder = reader.integer(1)
     if not 1 <= holder <= round_.threshold_key.holders:
-        raise ThresholdError(
-            f"the message names holder {holder}; holders are numbered 1 to {round_.threshold_key.holders}"
-        )
+        raise ThresholdError(f"the message names holder {holder} of {round_.threshold_key.holders}")
     return holder
 
 

@@ -132,9 +132,7 @@ def received_part(
     if part.product_digest != product_digest:
         raise WrongRoundError(f"holder {part.holder} opened a product other than that of the ballots seen here")
     if any(part.holder == other.holder for other in others):
-        raise ThresholdError(
-            f"holder {part.holder} sent two partial decryptions; those of different holders are needed"
-        )
+        raise ThresholdError(f"holder {part.holder} sent a second partial decryption")
     try:
         check_opening(round_, part.holder, columns, part.values, part.proof)
     except ProofError as error:

@@ -189,10 +189,7 @@ class BallotProduct:
     def check_minimum(self) -> None:
         """Raise an error for a product that nobody opens."""
         if len(self) < self.round.minimum_ballots:
-            raise TooFewBallotsError(
-                f"{len(self)} ballots were counted and the round's minimum is {self.round.minimum_ballots}; wait for "
-                "more ballots, or agree on another round"
-            )
+            raise TooFewBallotsError(f"{len(self)} ballots were counted; the minimum is {self.round.minimum_ballots}")
         if missing := self.missing_noise:
             raise MissingNoiseError(
                 f"the key holders add the noise of this round, and that of {', '.join(f'holder {n}' for n in missing)} "

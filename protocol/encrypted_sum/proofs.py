@@ -64,9 +64,7 @@ def _encrypted(
 ) -> tuple[EncryptedVector, bytes]:
     """Encrypt a vector; prove that it fits the layout or, without one, what else the round demands."""
     if layout is not None and encryptor.mode == "full":
-        raise InvalidParameter(
-            "validity can be proved in the randomness modes half and short, not in full; choose one of them"
-        )
+        raise InvalidParameter("validity is proved in the randomness modes half and short; choose one of them")
     if round_.proofs == "none":
         return EncryptedVector.encrypt(encryptor, round_.plan, values), b""
     ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values))
@@ -104,10 +102,7 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
             with _naming_party(party):
                 claims.append((_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key)))
         if (wrong := knowledge.first_wrong(round_.key, claims)) is not None:
-            raise ProofError(
-                f"the proof of party {ballots[wrong][0]} does not hold: the party does not know what its ballot "
-                "encrypts, or made the proof for another round"
-            )
+            raise ProofError(f"the proof of party {ballots[wrong][0]} does not hold for its ballot in this round")
     elif round_.proofs == "valid":
         layout = round_.layout
         for party, ciphertexts, proof in ballots:

@@ -109,29 +109,16 @@ class Round:
         check_key_size(self.key, test_key=self.test_key)
         parties = len(roster)
         if roster.has_duplicates():
-            raise InvalidParameter(
-                "two parties of the roster have the same verification key; every party needs its own"
-            )
+            raise InvalidParameter("two parties have the same verification key; every party needs its own")
         if self.threshold_key.holders > parties:
-            raise InvalidParameter(
-                f"there are {self.threshold_key.holders} key holders and {parties} parties; key holders are parties, "
-                "so there cannot be more of them"
-            )
+            raise InvalidParameter(f"{self.threshold_key.holders} key holders are more than the {parties} parties")
         if not 2 <= self.minimum_ballots <= parties:
-            raise InvalidParameter(
-                f"minimum_ballots is {self.minimum_ballots}; it must lie between 2 and the number of parties, {parties}"
-            )
+            raise InvalidParameter(f"minimum_ballots must lie between 2 and {parties}, not {self.minimum_ballots}")
         holders, least = self.threshold_key.holders, self.threshold_key.threshold
         if self.confirmations and not least <= self.confirmations <= holders:
-            raise InvalidParameter(
-                f"confirmations is {self.confirmations}; it must be 0, or lie between the threshold, {least}, and the "
-                f"number of holders, {holders}"
-            )
+            raise InvalidParameter(f"confirmations is {self.confirmations}; it must be 0, or {least} to {holders}")
         if self.plan.addends < self.senders:
-            raise InvalidParameter(
-                f"the packing plan has room for {self.plan.addends} ballots and there are {parties} parties"
-                + (f" and {holders} key holders that add noise" if self.holder_noise else "")
-            )
+            raise InvalidParameter(f"the packing plan has room for {self.plan.addends} of {self.senders} vectors")
         try:
             self.plan.check_key(self.key)
         except WrongKeyError as error:

@@ -40,17 +40,13 @@ class AuxiliarySet:
         Raises DataError for samples that are not such an array.
         """
         if len(salt) not in (0, 32):
-            raise InvalidParameter(
-                f"the salt has {len(salt)} bytes; it must have 32, or none where the samples are public"
-            )
+            raise InvalidParameter(f"a salt has 32 bytes, or none where the samples are public, not {len(salt)}")
         try:
             array = np.array(samples, dtype="<f8", order="C") + 0.0  # -0.0 equals 0.0 but would change the digest
         except (TypeError, ValueError):
             raise DataError("the auxiliary samples are not a table of numbers") from None
         if array.ndim != 2 or array.size == 0:
-            raise DataError(
-                f"the auxiliary samples have shape {array.shape}; they must form an array (N, d) with N, d >= 1"
-            )
+            raise DataError(f"the auxiliary samples must have shape (N, d) with N, d >= 1, not {array.shape}")
         if not np.isfinite(array).all():
             raise DataError("the auxiliary samples have NaN or infinite features")
         array.flags.writeable = False
@@ -109,10 +105,7 @@ class VoteLayout:
         """
         votes = np.asarray(votes)
         if votes.shape != (self.samples,) or votes.dtype.kind not in "iu":
-            raise DataError(
-                f"votes must be integers of shape ({self.samples},), one per auxiliary sample, not {votes.dtype} of "
-                f"shape {votes.shape}"
-            )
+            raise DataError(f"votes must be integers of shape ({self.samples},), not {votes.dtype}, {votes.shape}")
         if votes.min() < 0 or votes.max() >= self.classes:
             raise DataError(f"votes must be class indices from 0 to {self.classes - 1}")
         one_hot: NDArray[np.bool_] = votes[:, None] == np.arange(1, self.classes)
@@ -129,9 +122,7 @@ class VoteLayout:
                    [1, 2, 4]])
         """
         if len(sums) != self.samples * (self.classes - 1):
-            raise WrongPartialDecryptionError(
-                f"{len(sums)} sums were opened; {self} has {self.samples * (self.classes - 1)}"
-            )
+            raise WrongPartialDecryptionError(f"{len(sums)} sums do not fit {self}")
         counts = np.array(sums, dtype=np.int64).reshape(self.samples, self.classes - 1)
         rest = ballots - counts.sum(axis=1)
         if counts.min() < 0 or rest.min() < 0:

@@ -56,9 +56,7 @@ def check_mode(key: PublicKey, mode: RandomnessMode) -> None:
     if mode not in RANDOMNESS_MODES:
         raise InvalidParameter(f"the randomness mode is {mode!r}; it must be one of {', '.join(RANDOMNESS_MODES)}")
     if mode != "full" and key.form != "psephos":
-        raise UnsuitableKeyError(
-            f"{mode!r} randomness is proved for keys of form 'psephos' only, and {key!r} is foreign; use 'full'"
-        )
+        raise UnsuitableKeyError(f"mode {mode!r} needs a key of form 'psephos', and {key!r} is foreign; use 'full'")
 
 
 def exponent_bits(key: PublicKey, mode: RandomnessMode) -> int:
@@ -186,9 +184,7 @@ class Encryptor:
         which ciphertext is which.
         """
         if self.mode != "full":
-            raise UnsuitableKeyError(
-                f"mode {self.mode!r} keeps the Jacobi symbol of a ciphertext; re-randomise in mode 'full'"
-            )
+            raise UnsuitableKeyError(f"mode {self.mode!r} keeps the Jacobi symbol; re-randomise in mode 'full'")
         modulus = self.key.ciphertext_modulus
         fresh = self.randomizers(len(ciphertexts))
         return tuple([c * r.value % modulus for c, r in zip(ciphertexts, fresh, strict=True)])

@@ -59,10 +59,7 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     def __init__(self, n: int, *, form: KeyForm = "foreign", degree: int = 1) -> None:
         if n < 2 ** (SMALLEST_TEST_KEY - 1) or n % 2 == 0:
-            raise InvalidParameter(
-                f"a Paillier modulus is an odd number of {SMALLEST_TEST_KEY} bits or more, got one of "
-                f"{n.bit_length() if n > 0 else 0} bits"
-            )
+            raise InvalidParameter(f"a Paillier modulus is an odd number of {SMALLEST_TEST_KEY} bits or more")
         check_degree(degree)
         super().__init__(int(n))
         self.form: KeyForm = form
@@ -147,9 +144,7 @@ def check_degree(degree: int) -> None:
 def check_key_bits(bits: int, *, test_key: bool = False) -> None:
     """Raise InvalidParameter or WeakKeyError for the length of a key that is to be generated."""
     if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
-        raise InvalidParameter(
-            f"the length of a key must be an even number of bits from {SMALLEST_TEST_KEY} to {LARGEST_KEY}, not {bits}"
-        )
+        raise InvalidParameter(f"a key has an even number of {SMALLEST_TEST_KEY} to {LARGEST_KEY} bits, not {bits}")
     _check_strength(bits, test_key)
 
 

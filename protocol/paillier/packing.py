@@ -55,17 +55,11 @@ class PackingPlan:
                 # numpy's integers become Python's: equal plans must have equal digests.
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
-                raise PackingError(
-                    f"the {name} of a packing plan must be an integer, not {getattr(self, name)!r}"
-                ) from None
+                raise PackingError(f"{name} must be an integer, not {getattr(self, name)!r}") from None
         if self.length < 1 or self.addends < 1:
-            raise PackingError(
-                f"a packing plan needs at least one entry and one addend, not {self.length}, {self.addends}"
-            )
+            raise PackingError(f"a packing plan needs an entry and an addend, not {self.length}, {self.addends}")
         if not self.minimum <= 0 <= self.maximum or self.minimum == self.maximum:
-            raise PackingError(
-                f"the range of an entry must contain 0 and one other integer, not [{self.minimum}, {self.maximum}]"
-            )
+            raise PackingError(f"a range contains 0 and another integer, not [{self.minimum}, {self.maximum}]")
         if self.slots_per_plaintext < 1:
             raise PackingError(
                 f"the sum of {self.addends} entries in [{self.minimum}, {self.maximum}] takes "
@@ -82,9 +76,7 @@ class PackingPlan:
     def check_key(self, key: PublicKey) -> None:
         """Raise WrongKeyError for a key of another length or degree."""
         if (key.bits, key.degree) != (self.key_bits, self.degree):
-            raise WrongKeyError(
-                f"the packing plan is for {self.key_bits}-bit keys of degree {self.degree}, not for {key!r}"
-            )
+            raise WrongKeyError(f"the plan is for {self.key_bits}-bit keys of degree {self.degree}, not for {key!r}")
 
     @property
     def _capacity(self) -> int:
@@ -139,9 +131,7 @@ class PackingPlan:
         if not 1 <= addends <= self.addends:
             raise PackingError(f"the plan has room for 1 to {self.addends} addends, not {addends}")
         if len(plaintexts) != self.ciphertexts:
-            raise PackingError(
-                f"a vector of this packing plan has {self.ciphertexts} plaintexts, not {len(plaintexts)}"
-            )
+            raise PackingError(f"a vector of this plan has {self.ciphertexts} plaintexts, not {len(plaintexts)}")
         for place, plaintext in enumerate(plaintexts):
             slots = min(self.slots_per_plaintext, self.length - place * self.slots_per_plaintext)
             if not 0 <= plaintext < mpz(self.radix) ** slots:
@@ -174,9 +164,7 @@ class PackingPlan:
         """Raise PackingError unless these are `length` integers in range."""
         if isinstance(values, np.ndarray):
             if values.ndim != 1 or values.dtype.kind not in "iu":
-                raise PackingError(
-                    f"the values must be a one-dimensional integer array, not {values.dtype} of shape {values.shape}"
-                )
+                raise PackingError(f"the values must be a vector of integers, not {values.dtype}, {values.shape}")
         elif any(isinstance(v, bool) or not isinstance(v, int) for v in values):
             raise PackingError("the values must be integers; encode real numbers in fixed point first")
         if len(values) != self.length:

@@ -33,9 +33,7 @@ def integer_polynomial(
     The secret lies in (-bound, bound); with S the bound the other coefficients are uniform in [0, 2^128 Delta^2 S).
     """
     if not 1 <= threshold <= holders:
-        raise InvalidParameter(
-            f"the threshold is {threshold}; it must lie between 1 and the number of holders, {holders}"
-        )
+        raise InvalidParameter(f"the threshold must lie between 1 and {holders}, the holders, not {threshold}")
     if not -bound < secret < bound:
         raise InvalidParameter("the secret lies outside its bound")
     delta = math.factorial(holders)

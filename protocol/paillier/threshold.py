@@ -69,19 +69,13 @@ class ThresholdKey:
 
     def __post_init__(self) -> None:
         if not 1 <= self.holders <= MAX_HOLDERS:
-            raise InvalidParameter(
-                f"the number of key holders is {self.holders}; it must lie between 1 and {MAX_HOLDERS}"
-            )
+            raise InvalidParameter(f"there can be 1 to {MAX_HOLDERS} key holders, not {self.holders}")
         if not 1 <= self.threshold <= self.holders:
-            raise InvalidParameter(
-                f"the threshold must lie between 1 and the number of holders ({self.holders}), not {self.threshold}"
-            )
+            raise InvalidParameter(f"the threshold must lie between 1 and {self.holders}, not {self.threshold}")
         if len(self.ceremony) != 16:
             raise InvalidParameter("the identifier of a key setup must have 16 bytes")
         if len(self.verification_values) != self.holders:
-            raise InvalidParameter(
-                f"there are {len(self.verification_values)} verification values for {self.holders} holders"
-            )
+            raise InvalidParameter(f"{self.holders} holders have {len(self.verification_values)} verification values")
         if not 0 < self.theta < self.key.plaintext_modulus or math.gcd(self.theta, self.key.n) != 1:
             raise InvalidParameter("theta must be a unit modulo n^s")
         check_ciphertexts(self.key, (self.verification_base, *self.verification_values))
@@ -113,9 +107,7 @@ class KeyShare:
     def __init__(self, threshold_key: ThresholdKey, holder: int, share: int) -> None:
         """Create the share f(j) > 0 of holder j, 1 .. n; raise InvalidParameter for numbers out of range."""
         if not 1 <= holder <= threshold_key.holders:
-            raise InvalidParameter(
-                f"the holder's number is {holder}; it must lie between 1 and {threshold_key.holders}"
-            )
+            raise InvalidParameter(f"the number of a holder lies between 1 and {threshold_key.holders}, not {holder}")
         if share < 1:
             raise InvalidParameter("a share must be a positive integer")
         self.threshold_key, self.holder = threshold_key, holder
@@ -201,9 +193,7 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
             raise WrongPartialDecryptionError(f"a partial decryption among those of holders {chosen} is not a unit")
         value = top * gmpy2.invert(bottom, modulus) % modulus
         if value % n != 1:
-            raise WrongPartialDecryptionError(
-                f"the partial decryptions of holders {chosen} do not combine: at least one of them is wrong"
-            )
+            raise WrongPartialDecryptionError(f"the partial decryptions of {chosen} do not combine: one is wrong")
         plaintexts.append(int(logarithm(value, n, key.degree) * inverse % key.plaintext_modulus))
     return plaintexts
 

@@ -32,9 +32,7 @@ class EncryptedVector:
 
     def __post_init__(self) -> None:
         if len(self.ciphertexts) != self.plan.ciphertexts:
-            raise CiphertextError(
-                f"a vector of this packing plan has {self.plan.ciphertexts} ciphertexts, not {len(self.ciphertexts)}"
-            )
+            raise CiphertextError(f"a vector has {self.plan.ciphertexts} ciphertexts, not {len(self.ciphertexts)}")
         self.plan.check_key(self.key)
         if not 1 <= self.addends <= self.plan.addends:
             raise PackingOverflowError(f"the packing plan has room for {self.plan.addends} addends, not {self.addends}")
@@ -59,9 +57,7 @@ class EncryptedVector:
         if self.plan != other.plan:
             raise WrongRoundError("vectors of two packing plans cannot be added")
         if self.addends + other.addends > self.plan.addends:
-            raise PackingOverflowError(
-                f"the packing plan has room for {self.plan.addends} addends, not {self.addends} + {other.addends}"
-            )
+            raise PackingOverflowError(f"{self.addends} + {other.addends} addends are more than {self.plan.addends}")
         return EncryptedVector(
             self.key,
             self.plan,

@@ -40,9 +40,7 @@ Question = tuple[mpz, ...]
 
 def _check_bits(key: DgkPublicKey, bits: int) -> None:
     if not 1 <= bits <= key.largest_comparison:
-        raise InvalidParameter(
-            f"{key!r} compares integers of 1 to {key.largest_comparison} bits, not {bits}; make the key for more"
-        )
+        raise InvalidParameter(f"{key!r} compares integers of 1 to {key.largest_comparison} bits, not {bits}")
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,9 @@ class DgkPublicKey:
     def __init__(self, n: int, g: int, h: int, u: int, subgroup_bits: int) -> None:
         """Create a key; raise InvalidParameter if the numbers cannot form one."""
         if n < 2**63 or n % 2 == 0 or not (1 < g < n and 1 < h < n) or gmpy2.gcd(g * h, n) != 1:
-            raise InvalidParameter(
-                "these numbers do not form a DGK key: n must be odd, and g and h units between 1 and n"
-            )
+            raise InvalidParameter("a DGK key has an odd n, and units g and h between 1 and n")
         if u < DGK_MINIMUM_PLAINTEXTS or not gmpy2.is_prime(u) or not 16 <= subgroup_bits < n.bit_length() // 2:
-            raise InvalidParameter(
-                "these numbers do not form a DGK key: u must be a prime, and t less than half the length of n"
-            )
+            raise InvalidParameter("a DGK key has a prime u, and t less than half the length of n")
         self.n, self.g, self.h = mpz(n), mpz(g), mpz(h)
         self.u, self.subgroup_bits = int(u), int(subgroup_bits)
 

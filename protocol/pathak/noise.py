@@ -54,8 +54,7 @@ def check_grid(terms: PathakTerms) -> None:
     """Raise GridTooCoarseError if the noise for the largest agreed size would be finer than the grid."""
     if noise_scale(terms, terms.largest_size) < 1:
         raise GridTooCoarseError(
-            f"a grid of pitch 2^{terms.pitch_exponent} is coarser than the noise for {terms.largest_size} samples; "
-            "decrease pitch_exponent"
+            f"the grid is coarser than the noise for {terms.largest_size} rows; lower pitch_exponent"
         )
 
 

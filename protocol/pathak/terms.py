@@ -95,9 +95,7 @@ class PathakTerms:
     def __post_init__(self) -> None:
         for name, choices in (("variant", Variant), ("comparisons", Comparisons)):
             if getattr(self, name) not in get_args(choices):
-                raise InvalidParameter(
-                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(choices))}"
-                )
+                raise InvalidParameter(f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}")
         for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent"):
             if type(getattr(self, name)) is not int:
                 raise InvalidParameter(f"{name} must be an integer, not {type(getattr(self, name)).__name__}")
@@ -116,15 +114,9 @@ class PathakTerms:
         if len(self.classes) != 2 or len(set(self.classes)) != 2:
             raise InvalidParameter("classes must be two different names")
         if not 1 <= self.smallest_size <= self.largest_size < 1 << SIZE_BITS:
-            raise InvalidParameter(
-                f"data set sizes are bounded by 1 <= smallest <= largest < 2^{SIZE_BITS}, not {self.smallest_size} and "
-                f"{self.largest_size}"
-            )
+            raise InvalidParameter(f"smallest_size and largest_size must lie in order between 1 and 2^{SIZE_BITS}")
         if not 1 <= self.excluded < self.parties:
-            raise InvalidParameter(
-                f"excluded is {self.excluded}; it must lie between 1 and {self.parties - 1}, since a party knows its "
-                "own noise share and at least one must remain"
-            )
+            raise InvalidParameter(f"excluded is {self.excluded}; it must lie between 1 and {self.parties - 1}")
         if not -200 <= self.pitch_exponent <= 0:
             raise InvalidParameter(f"pitch_exponent is {self.pitch_exponent}; it must lie between -200 and 0")
         if len(self.nonce) != 32 or any(c not in "0123456789abcdef" for c in self.nonce):

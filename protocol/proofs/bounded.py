@@ -133,15 +133,9 @@ class BoundedLayout(MatrixLayout):
         if not 2 <= self.base <= LARGEST_BASE or not 1 <= self.digits <= MOST_DIGITS:
             raise InvalidParameter(f"there are no digits of base {self.base}, {self.digits} of them")
         if self.base**self.digits != plan.maximum - plan.minimum + 1 or self.degree not in DEGREES:
-            raise InvalidParameter(
-                f"the range of the plan, [{plan.minimum}, {plan.maximum}], does not have {self.base}^{self.digits} "
-                "integers; choose the plan with bounded_plan"
-            )
+            raise InvalidParameter(f"the range is not of {self.base}^{self.digits} integers; use bounded_plan")
         if not 0 <= self.square_bound <= plan.length * max(-plan.minimum, plan.maximum) ** 2:
-            raise InvalidParameter(
-                f"the bound of the sum of squares is {self.square_bound}; it must be at least 0 and at most what "
-                f"{plan.length} entries of the plan can reach"
-            )
+            raise InvalidParameter(f"no {plan.length} entries can have squares that sum to {self.square_bound}")
         linked = (1 << 31) * (self._linked * (self.base - 1) + (1 << self.quotient_bits))
         if plan.length >= 1 << 24 or linked >> 63 or not self.norm.fits:
             raise InvalidParameter(_TOO_WIDE.format(plan.length, plan.minimum, plan.maximum))
@@ -348,9 +342,7 @@ def prove(
 ) -> bytes:
     """Return the encoded proof, of at most `layout.longest_proof` bytes, that one ballot of entries (S,) is bounded."""
     if not layout.admits(entries):
-        raise InvalidParameter(
-            "the vector exceeds the bounds of the round, so no proof of them exists; draw its noise again, or scale it"
-        )
+        raise InvalidParameter("the vector exceeds the bounds of the round; draw its noise again, or scale it")
     return _Prover(statement, layout, entries, ciphertexts, witness, randomness).run()
 
 

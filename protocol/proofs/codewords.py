@@ -449,9 +449,7 @@ class Verification:
 
     def __init__(self, statement: bytes, layout: MatrixLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
         if len(ciphertexts) != layout.plan.ciphertexts:
-            raise ProofError(
-                f"a ballot of this round has {layout.plan.ciphertexts} ciphertexts, not {len(ciphertexts)}"
-            )
+            raise ProofError(f"a ballot has {layout.plan.ciphertexts} ciphertexts here, not {len(ciphertexts)}")
         self.layout, self.ciphertexts = layout, ciphertexts
         self.chain = layout.chain(statement, ciphertexts)
         self._proof, self._at = proof, 0
@@ -530,10 +528,7 @@ class Verification:
         left = generator_power(key, z) * base_power(key, w) % modulus
         right = announcement * public_power(self.ciphertexts, factors, key.ring) % modulus
         if (left * left - right * right) % modulus:
-            raise ProofError(
-                "the proof of validity does not open these ciphertexts: the sender did not encrypt them, or made the "
-                "proof for another round"
-            )
+            raise ProofError("the proof of validity was not made for these ciphertexts, by whoever encrypted them")
 
     def _open(self, root: bytes, places: Sequence[int], rows: int) -> Words:
         """Read opened columns, check them against the root and return them as (rows, places)."""

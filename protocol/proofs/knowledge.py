@@ -79,9 +79,7 @@ class KnowledgeProof:
         if not (0 < announcement < key.ciphertext_modulus and plaintext < key.plaintext_modulus and residue < limit):
             raise ProofError("a number in a proof of knowledge lies outside its range")
         if fast and key.form != "psephos":
-            raise ProofError(
-                "the proof is for ciphertexts randomised with powers of h_s, which need a key of form 'psephos'"
-            )
+            raise ProofError("a proof about powers of h_s needs a key of form 'psephos'")
         return cls(fast, announcement, plaintext, residue)
 
 
@@ -121,10 +119,7 @@ def verify(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], proof: 
     modulus = key.ciphertext_modulus
     left = generator_power(key, proof.plaintext) * _residue(key, proof) % modulus
     if not _equal(left, proof.announcement * public_power(ciphertexts, factors, key.ring), modulus):
-        raise ProofError(
-            "the proof of knowledge does not hold: the sender did not encrypt these ciphertexts, or made the proof for "
-            "another round"
-        )
+        raise ProofError("the proof of knowledge was not made for these ciphertexts, by whoever encrypted them")
 
 
 def first_wrong(

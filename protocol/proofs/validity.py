@@ -54,10 +54,7 @@ class Layout(MatrixLayout):
 
     def __post_init__(self) -> None:
         if self.group < 1 or self.plan.minimum != 0 or self.plan.length % self.group or self.plan.length >= 1 << 24:
-            raise InvalidParameter(
-                "validity can be proved for votes only: entries from 0, a whole number of samples, fewer than 2^24 "
-                "entries"
-            )
+            raise InvalidParameter("validity is proved for votes: entries from 0, whole samples, under 2^24 entries")
 
     @classmethod
     def of(cls, key: PublicKey, plan: PackingPlan, group: int) -> Self:

@@ -53,10 +53,7 @@ class StepSizes:
         _positive(self, "offset", "the offset of the step sizes")
         _positive(self, "power", "the power of the step sizes")
         if not 0.5 < self.power <= 1:
-            raise InvalidParameter(
-                f"step sizes that shrink with power {self.power} do not have an infinite sum and a finite sum of "
-                "squares; take a power above 1/2 and at most 1"
-            )
+            raise InvalidParameter(f"the power of step sizes must be above 1/2 and at most 1, not {self.power}")
 
     def __call__(self, t: int) -> float:
         return self.first / float(_DOUBLE.pow(1 + t / self.offset, self.power))
@@ -121,10 +118,7 @@ class Descent:
         _positive(self, "radius", "the radius of the projection")
         limit = 2 / (self.smoothness + self.ridge)
         if self.step_sizes.first > limit:
-            raise DivergenceError(
-                f"a first step of {self.step_sizes.first:g} diverges: the objective is {2 / limit:g}-smooth, so steps "
-                f"must stay below {limit:g}"
-            )
+            raise DivergenceError(f"a first step of {self.step_sizes.first:g} diverges; stay below {limit:g}")
 
     def step(self, w: Array, noisy_sum: Array, t: int) -> Array:
         """Compute the next point w_{t+1}, (d,), from w_t and the noisy sum S_t."""

@@ -74,9 +74,7 @@ class Series:
                 object.__setattr__(self, name, float(+getattr(self, name)))
             object.__setattr__(self, "fixed_sigmas", tuple(float(+sigma) for sigma in self.fixed_sigmas))
         except (TypeError, ValueError):
-            raise InvalidParameter(
-                "parties, steps, dimension, fraction_bits and minimum_ballots must be integers, the other terms numbers"
-            ) from None
+            raise InvalidParameter("a term of the series is no number, or no integer") from None
         for holds, message in (
             (self.parties >= 2, f"a series needs at least 2 parties, not {self.parties}"),
             (1 <= self.steps <= _MAX_STEPS, f"steps is {self.steps}; it must lie between 1 and {_MAX_STEPS}"),
@@ -209,9 +207,7 @@ class SeriesTerms:
 
     def __post_init__(self) -> None:
         if len(self.roster) != self.series.parties:
-            raise InvalidParameter(
-                f"the series is for {self.series.parties} parties and the roster has {len(self.roster)}"
-            )
+            raise InvalidParameter(f"the series is for {self.series.parties} parties, not {len(self.roster)}")
 
     @cached_property
     def digest(self) -> bytes:

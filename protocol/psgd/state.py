@@ -130,9 +130,7 @@ class DescentState:
             due = f"the sum of step {self.steps + 1} is due" if self.open else f"step {self.steps + 1} is next"
             raise UnexpectedMessageError(f"{who}: {due}, and step {announcement.step} was announced")
         if announcement.point != self.point:
-            raise WrongPointError(
-                f"{who}: the point of step {announcement.step} is not the one that follows from the sums before"
-            )
+            raise WrongPointError(f"{who}: the point of step {announcement.step} does not follow from the sums")
         return replace(self, announcement=announcement, said=())
 
     def published(self, terms: SeriesTerms, entry: Entry) -> DescentState:
@@ -146,14 +144,10 @@ class DescentState:
         if message.step <= self.steps:
             known = self.sums() if message.step == self.steps else None
             if known is not None and known != message.sums:
-                raise WrongPartialDecryptionError(
-                    f"holder {message.holder} published another sum of step {message.step}"
-                )
+                raise WrongPartialDecryptionError(f"{entry.sender} published another sum of step {message.step}")
             return self
         if not self.open or message.step != self.steps + 1 or message.holder in dict(self.said):
-            raise UnexpectedMessageError(
-                f"holder {message.holder} published a sum of step {message.step}, which is not due"
-            )
+            raise UnexpectedMessageError(f"a sum of step {message.step} of holder {message.holder} is not due")
         every = (*self.said, (message.holder, message.sums))
         if sum(sums == message.sums for _, sums in every) < terms.threshold_key.threshold:
             return replace(self, said=every)
