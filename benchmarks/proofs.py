@@ -24,7 +24,7 @@ from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import Array, Ring, kernel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
-from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.paillier.powers import public_power
 from psephos.protocol.proofs import bounded, field, knowledge, validity
 from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS

@@ -27,7 +27,7 @@ from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.multi_power import multi_powers
+from psephos.protocol.paillier.powers import multi_powers
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.pathak.comparison import answer
 from psephos.protocol.pathak.dgk import DgkPublicKey

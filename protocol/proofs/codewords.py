@@ -38,7 +38,7 @@ from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.paillier.powers import public_power
 from psephos.protocol.proofs.challenge import challenges, digest, stream
 from psephos.protocol.proofs.field import (
     PRIME,

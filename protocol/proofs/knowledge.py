@@ -31,7 +31,7 @@ from psephos.protocol.paillier.encryption import RandomnessMode, Witness, expone
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.paillier.powers import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
 

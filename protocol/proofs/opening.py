@@ -25,7 +25,7 @@ from psephos.protocol.errors import CiphertextError, ProofError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.comb import FixedBaseComb, best_shape
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.public_power import public_power
+from psephos.protocol.paillier.powers import public_power
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges
 from psephos.protocol.randomness import SYSTEM, Randomness
 

@@ -17,8 +17,8 @@ from psephos.protocol.paillier import kernel
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import KERNELS, Ring, ring, use
+from psephos.protocol.paillier.powers import public_power
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.paillier.threshold import combine, deal
 from psephos.protocol.randomness import SimulationRandomness
 

@@ -21,8 +21,8 @@ from psephos.protocol.encrypted_sum import proofs
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor, Witness
+from psephos.protocol.paillier.powers import public_power
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
-from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.proofs import codewords, knowledge, opening, validity
 from psephos.protocol.proofs.challenge import challenges

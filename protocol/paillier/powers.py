@@ -1,10 +1,15 @@
-"""Products of many powers with short public exponents, for the verification of proofs.
+"""Products of powers of several bases.
 
-For some hundred bases: every five of them share a table of their 32 products, and one bit of all exponents is processed
-at a time (Straus 1964). For thousands: Pippenger's buckets (1976). Each window of w bits sorts the bases into 2^w
-buckets; a running product over the buckets, from the last to the first, raises the bucket of digit k to the power k.
-This takes one multiplication per base and window, and two per bucket. Eight independent windows are processed at a time
-(`kernel`). Nothing here is secret, so the time may depend on all inputs.
+`public_power` verifies proofs: its exponents are short and public. For some hundred bases every five of them share a
+table of their 32 products, and one bit of all exponents is processed at a time (Straus 1964). For thousands:
+Pippenger's buckets (1976). Each window of w bits sorts the bases into 2^w buckets; a running product over the buckets,
+from the last to the first, raises the bucket of digit k to the power k. Eight independent windows are processed at a
+time (`kernel`).
+
+`multi_powers` raises the same bases to many long exponents, by windows that share their squarings. A party of the
+repaired Pathak protocol raises the ciphertext of every rung to its packed noise. Noise fills only part of a slot, so
+most windows are zero in all exponents and are skipped: timing depends on the exponents (docs/security/index.md, "What
+is not protected").
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import Array, Ring
 
-__all__ = ["public_power"]
+__all__ = ["multi_powers", "public_power"]
 
 _TOGETHER = 8
 
@@ -76,3 +81,35 @@ def _weighted(ring: Ring, factors: Array, digits: Array) -> list[mpz]:
         running = ring.multiply(running, buckets[:, digit])
         total = ring.multiply(total, running)
     return ring.numbers(total)
+
+
+_WINDOW = 6  # bits
+
+
+def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], ring: Ring) -> list[mpz]:
+    """Return prod_i bases[i]^row[i] for each row of exponents."""
+    if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
+        raise InvalidParameter("every base needs one exponent, and none may be negative")
+    powers = [ring.array([mpz(1)] * len(bases)), ring.array(bases)]
+    while len(powers) < 1 << _WINDOW:
+        powers.append(ring.multiply(powers[-1], powers[1]))
+    table, places = np.stack(powers), np.arange(len(bases))
+    result = ring.array([mpz(1)] * len(exponents))
+    for digits in _windows(exponents):
+        for _ in range(_WINDOW):
+            result = ring.multiply(result, result)
+        if digits.any():
+            result = ring.multiply(result, ring.fold(table[digits, places]))
+    return ring.numbers(result)
+
+
+def _windows(exponents: Sequence[Sequence[int | mpz]]) -> Array:
+    """Split exponents into windows of 6 bits: (windows, rows, bases), the highest window first."""
+    windows = -(-max((int(e).bit_length() for row in exponents for e in row), default=0) // _WINDOW)
+    size = (windows * _WINDOW + 7) // 8
+    data = b"".join([int(e).to_bytes(size, "little") for row in exponents for e in row])
+    shape = (len(exponents), len(exponents[0]) if exponents else 0)
+    octets = np.frombuffer(data, dtype=np.uint8).reshape(*shape, size)
+    bits = np.unpackbits(octets, axis=2, bitorder="little")[..., : windows * _WINDOW]
+    digits = bits.reshape(*shape, windows, _WINDOW) @ (1 << np.arange(_WINDOW))
+    return np.moveaxis(digits, 2, 0)[::-1]
