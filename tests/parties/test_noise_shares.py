@@ -16,7 +16,6 @@ from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contribut
 from psephos.parties.statistic import noisy_contribution
 from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.statistic import StatisticGrid
-from psephos.protocol.privacy.mechanisms import discrete_gaussian_variance
 from psephos.protocol.privacy.precision import UNIFORM_BITS
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
 from tests.statistical import FALSE_ALARM
@@ -152,18 +151,6 @@ def test_norm_bounds_are_exceeded_with_the_charged_probability_at_most(dimension
         assert tail <= charged or shares.norm_bound >= corner * shares.bound
         assert shares.norm_bound <= corner * shares.bound + 1
         assert tail > 2 * charged
-
-
-def test_what_a_liar_may_add_to_a_direction() -> None:
-    """docs/security/proofs.md: in units of a direction of 250 entries at epsilon 1; and by the slots alone."""
-    variance = discrete_gaussian_variance(2.0**25, 1.0, 1e-6)
-    for parties, norm, slots, laplace in ((100, 24.7, 212, 278), (1000, 7.8, 67, 245)):
-        shares = DiscreteGaussianShares(250, parties, parties - 3, variance)
-        assert shares.norm_bound / 2**24 == pytest.approx(norm, rel=0.01)
-        assert shares.bound * math.sqrt(250) / 2**24 == pytest.approx(slots, rel=0.01)
-        assert PolyaShares(250, parties, parties - 3, Fraction(2**25)).norm_bound / 2**24 == pytest.approx(
-            laplace, rel=0.01
-        )
 
 
 @pytest.mark.parametrize("law", [PolyaShares, DiscreteGaussianShares])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 from scipy.special import lambertw, logsumexp
 
 from psephos.parties import training
@@ -152,56 +152,6 @@ def test_norms_of_single_precision_rows_are_computed_in_double_precision() -> No
 # -- one step of Newton's method on a batch, against each party by itself
 
 
-def batch(classes: int) -> tuple[Floats, Floats, Floats]:
-    """Three parties of 5 samples each, stacked."""
-    X, y, sizes = population([5, 5, 5], 3, classes, seed=4)
-    starts = np.array([0, 5, 10])
-    stacked, targets, weights = training._stack(X, y, starts, 5, 1 if classes == 2 else classes)
-    for at, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        assert np.array_equal(stacked[at], X[start : start + size])
-        assert np.array_equal(targets[at, :, -1], y[start : start + size] == classes - 1)
-        assert weights[at].tolist() == [1 / size] * size
-    return stacked, targets, weights
-
-
-def risk(X: Floats, targets: Floats, weights: Floats, lam: float, V: Floats) -> float:
-    """Of one party, with coefficients (C, d)."""
-    Z = X @ V.T
-    if len(V) == 1:
-        losses = np.logaddexp(0, Z[:, 0]) - targets[:, 0] * Z[:, 0]
-    else:
-        losses = logsumexp(Z, axis=1) - (targets * Z).sum(axis=1)
-    return float(weights @ losses + lam / 2 * (V**2).sum())
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_steps_are_halved_by_armijos_rule(classes: int) -> None:
-    """Armijo's rule for each party by itself: the first of 1, 1/2, 1/4, ... at which it holds."""
-    X, targets, weights = batch(classes)
-    lam, columns = 0.05, targets.shape[2]
-    V = np.random.default_rng(5).normal(size=(3, columns, 3))
-    scores = X @ V.transpose(0, 2, 1)
-    gradient = training._gradient(X, targets, weights, lam, V, scores)
-    # The second party's step leads down by half of what the rule asks.
-    of, slope = (X[1], targets[1], weights[1], lam), float((gradient[1] ** 2).sum())
-    least = brentq(lambda t: risk(*of, V[1] - t * gradient[1]) - risk(*of, V[1]) + 0.5e-4 * t * slope, 1.0, 1e3)
-    step = -gradient * np.array([0.1, least, 1e4])[:, None, None]
-    along = X @ step.transpose(0, 2, 1)
-    lengths = training._backtrack(targets, weights, lam, V, scores, step, along, gradient)
-    values = training._values(targets, weights, lam, V, scores)
-    for at in range(3):
-        of = X[at], targets[at], weights[at], lam
-        before, slope = risk(*of, V[at]), float((gradient[at] * step[at]).sum())
-        assert values[at] == pytest.approx(before)
-
-        def falls(length: float) -> bool:
-            return risk(*of, V[at] + length * step[at]) <= before + 1e-4 * length * slope  # noqa: B023
-
-        expected = next(0.5**k for k in range(60) if falls(0.5**k))
-        assert lengths[at] == expected
-    assert lengths[0] == 1 > lengths[1] > lengths[2]
-
-
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=2, max_size=8),
     classes=st.sampled_from([2, 3]),
@@ -216,27 +166,6 @@ def test_a_party_is_bitwise_independent_of_the_others(sizes: list[int], classes:
         own = slice(starts[number], starts[number] + size)
         alone = train_parties(X[own], y[own], [size], classes=classes, lam=lam)
         np.testing.assert_array_equal(together[number], alone[0])
-
-
-def test_a_singular_system_of_one_party_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The party whose Hessian cannot be factorised takes conjugate gradients; the others' steps stay bit for bit."""
-    X, targets, weights = batch(3)
-    V = np.random.default_rng(6).normal(size=(3, 3, 3))
-    P = training._probabilities(X @ V.transpose(0, 2, 1))
-    gradient = training._gradient(X, targets, weights, 0.05, V, X @ V.transpose(0, 2, 1))
-    expected = training._direct_step(X, P, weights, 0.05, gradient)
-    solve = np.linalg.solve
-
-    def refuses_the_second(system: Floats, right: Floats) -> Floats:
-        if any(np.array_equal(one.ravel(), gradient[1].ravel()) for one in right):
-            raise np.linalg.LinAlgError
-        return solve(system, right)
-
-    monkeypatch.setattr(np.linalg, "solve", refuses_the_second)
-    step = training._direct_step(X, P, weights, 0.05, gradient)
-    np.testing.assert_array_equal(step[[0, 2]], expected[[0, 2]])
-    at = slice(1, 2)
-    np.testing.assert_array_equal(step[at], training._conjugate_step(X[at], P[at], weights[at], 0.05, gradient[at]))
 
 
 # -- votes

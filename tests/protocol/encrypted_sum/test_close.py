@@ -17,7 +17,6 @@ from psephos.protocol.errors import (
     AlreadyOpenedError,
     InvalidParameter,
     LateBallotError,
-    ThresholdError,
     TooFewBallotsError,
     UnconfirmedError,
     UnexpectedMessageError,
@@ -179,18 +178,6 @@ def test_a_holder_confirms_one_product_even_after_a_restart(make_election: Any) 
     assert first.posts == again.posts
     with pytest.raises(AlreadyOpenedError):
         closed_holder(election, round_, ballots[:4], openings=ledger).receive("curator", close)
-
-
-def test_confirmations_under_another_name_or_repeated_are_rejected(make_election: Any) -> None:
-    election = make_election(5, 3, 2)
-    round_ = confirming(election, 2)
-    runner = closed_holder(election, round_, [election.ballot(p, round_=round_) for p in range(5)])
-    runner.receive("curator", Close(round_.digest).encode())
-    with pytest.raises(ThresholdError):
-        runner.receive("holder 3", Confirmation(round_.digest, 2, bytes(32)).encode())
-    runner.receive("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
-    with pytest.raises(UnexpectedMessageError):
-        runner.receive("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
 
 
 def test_too_few_confirmations_name_the_missing_holders(make_election: Any) -> None:

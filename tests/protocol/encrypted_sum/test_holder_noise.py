@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from psephos.curator.statistic import plan_statistic
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, holder_shares_of
@@ -40,14 +38,11 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
+from psephos.protocol.proofs.bounded import bounded_plan
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.wire import Kind, kind_of
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from psephos.specs.base import Participants
-from psephos.specs.statistic import StatisticSpec
-from tests.statistical import FALSE_ALARM
 
 PARTIES, HOLDERS, THRESHOLD, LENGTH = 4, 3, 2, 5
 LARGEST, NORM, NOISE_NORM = 10, 15, 60
@@ -365,23 +360,6 @@ def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -
         encrypt_noise(round_, 1, [50, 50, 0, 0, 0], encryptor)
 
 
-def test_a_liar_among_directions_of_norm_1_in_l1_is_longer_in_l1(keys: KeySetup) -> None:
-    """The proof bounds the Euclidean norm; that of an honest direction is less where its L1 norm is 1."""
-    plan = plan_statistic(
-        np.eye(6)[:, :4], 5, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
-    )
-    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=HOLDERS)
-    layout = spec.terms(keys.threshold_key, Participants(keys.roster, 3, True, "valid")).layout
-    assert isinstance(layout, BoundedLayout)
-    entries, largest = spec.entries.length, plan.grid.maximum
-    flat = np.full(entries, int(largest / np.sqrt(entries)))
-    assert entries > 1
-    assert plan.grid.norm == "l1"
-    assert layout.admits(flat)
-    assert flat.sum() > 0.99 * largest * np.sqrt(entries)
-    assert not layout.admits(flat + 1)
-
-
 def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
     round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
     lenient = replace(round_, noise_square_bound=5000)
@@ -406,17 +384,3 @@ def test_shares_are_sized_for_the_holders_that_do_not_collude(holders: int, coll
     assert isinstance(laplace, PolyaShares)
     for shares in (gaussian, laplace):
         assert (shares.parties, shares.contributors) == (holders, honest)
-
-
-@pytest.mark.statistical
-def test_the_honest_holders_shares_have_the_whole_law() -> None:
-    """Chi-square of sums of h - t + 1 shares against discrete Laplace."""
-    shares = holder_shares_of(plan_of(DiscreteLaplace(2, Fraction(3))), 5, colluders=2)
-    draws = np.sum([[shares.share() for _ in range(20_000)] for _ in range(shares.contributors)], axis=0).ravel()
-    places = np.arange(-9, 10)
-    q = np.exp(-1 / 3)
-    law = (1 - q) / (1 + q) * q ** np.abs(places)
-    counts = np.array([(draws == place).sum() for place in places])
-    tails = len(draws) - counts.sum(), 1 - law.sum()
-    fit = stats.chisquare([*counts, tails[0]], np.array([*law, tails[1]]) * len(draws))
-    assert fit.pvalue > FALSE_ALARM

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections import Counter
 
 import pytest
@@ -79,11 +77,3 @@ def test_best_shape_has_the_lowest_cost(bits: int, memory: int) -> None:
         best = best_shape(bits, powers=powers, entry_bytes=100, memory=memory)
         assert best in cheapest
         assert best.table_entries == min(shape.table_entries for shape in cheapest)
-
-
-def test_tables_cannot_be_pickled_or_copied() -> None:
-    comb = FixedBaseComb(mpz(3), ring(mpz(101)), CombShape(2, 1, 2))
-    with pytest.raises(TypeError, match="pickled"):
-        pickle.dumps(comb)
-    with pytest.raises(TypeError):
-        copy.deepcopy(comb)

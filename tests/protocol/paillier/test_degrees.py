@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit.rounds import hold_election, short_key
-from psephos.protocol.errors import DegreeError, InvalidParameter, PackingError, WrongKeyError
+from psephos.protocol.errors import DegreeError, InvalidParameter, WrongKeyError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, fixed_base
 from psephos.protocol.paillier.generator import generator_power, logarithm
 from psephos.protocol.paillier.kernel import KERNELS, use
@@ -124,15 +124,6 @@ def test_packed_ballots_are_summed_under_every_degree(s: int, data: st.DataObjec
         election = hold_election(3, key=KEYS[s], length=length, span=(-5, 90), randomness=SimulationRandomness(s))
         opened = election.count([election.ballot(party, row) for party, row in enumerate(values)])
     assert opened.sums == tuple(map(sum, zip(*values, strict=True)))
-
-
-@given(degrees, st.integers(64, 3072), st.integers(1, 10**6), st.integers(1, 10**4))
-def test_no_sum_reaches_the_order_of_the_plaintexts(s: int, bits: int, addends: int, maximum: int) -> None:
-    try:
-        plan = PackingPlan(1, addends, 0, maximum, bits, s)
-    except PackingError:
-        return
-    assert plan.radix**plan.slots_per_plaintext <= (1 << (bits - 1)) ** s < plan.radix ** (plan.slots_per_plaintext + 1)
 
 
 def test_a_plan_for_another_degree_is_rejected() -> None:

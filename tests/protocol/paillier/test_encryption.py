@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import gmpy2
 import pytest
 from gmpy2 import mpz
-from hypothesis import given
-from hypothesis import strategies as st
 
 from psephos.protocol.errors import (
     PackingError,
@@ -28,22 +24,6 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.randomness import RecordedRandomness, SimulationRandomness
 
 modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
-
-
-@modes
-def test_encryption_round_trips(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    n = private_key.public_key.n
-    plaintexts = [mpz(m) for m in (0, 1, 2, n // 2, n - 1, 1 << 500)]
-    ciphertexts = Encryptor(private_key.public_key, mode).encrypt(plaintexts)
-    assert [private_key.raw_decrypt(c) for c in ciphertexts] == plaintexts
-    assert all(0 < c < n * n for c in ciphertexts)
-
-
-@given(st.sampled_from(RANDOMNESS_MODES), st.lists(st.integers(0), min_size=2, max_size=5))
-def test_products_decrypt_to_sums(private_key: PrivateKey, mode: RandomnessMode, values: list[int]) -> None:
-    n = private_key.public_key.n
-    ciphertexts = Encryptor(private_key.public_key, mode, expected=8).encrypt([mpz(v % n) for v in values])
-    assert private_key.raw_decrypt(math.prod(ciphertexts) % (n * n)) == sum(values) % n
 
 
 @modes
@@ -104,22 +84,6 @@ def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
     assert residue.value == pow(int(unit), n, n * n)
     assert residue.root() == unit
     assert repr(residue) == "<Residue>"
-
-
-def test_random_units_are_uniform(tiny_private_key: PrivateKey) -> None:
-    """Units and nothing else, on both sides of n / 2 and of both Jacobi symbols."""
-    key = tiny_private_key.public_key
-    source = SimulationRandomness(8)
-    units = [random_unit(key, source) for _ in range(4000)]
-    assert all(0 < u < key.n and math.gcd(u, key.n) == 1 for u in units)
-    assert 1800 < sum(u > key.n // 2 for u in units) < 2200
-    assert 1800 < sum(gmpy2.jacobi(u, key.n) == 1 for u in units) < 2200
-
-
-@modes
-def test_randomizers_encrypt_zero(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    for residue in Encryptor(private_key.public_key, mode).randomizers(5):
-        assert private_key.raw_decrypt(residue.value) == 0
 
 
 def test_the_fixed_base(private_key: PrivateKey) -> None:

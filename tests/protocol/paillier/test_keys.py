@@ -7,8 +7,6 @@ import math
 import gmpy2
 import phe
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from psephos.protocol.errors import CiphertextError, InvalidParameter, WeakKeyError
 from psephos.protocol.paillier.keys import (
@@ -112,15 +110,6 @@ def test_keys_of_another_form_are_foreign() -> None:
     while p % 4 == 3:
         p = int(gmpy2.next_prime(p))
     assert PrivateKey(p, q).public_key.form == "foreign"
-
-
-@given(value=st.integers(0), r=st.integers(1))
-def test_decryption_inverts_textbook_paillier(private_key: PrivateKey, value: int, r: int) -> None:
-    n = private_key.public_key.n
-    if math.gcd(r, n) != 1 or r % n == 0:
-        return
-    ciphertext = (1 + value * n) * pow(r, n, n * n) % (n * n)
-    assert private_key.raw_decrypt(ciphertext) == value % n
 
 
 def test_only_units_are_decrypted(private_key: PrivateKey) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -126,17 +125,6 @@ def test_the_shares_of_a_key_hide_its_exponent_whatever_the_degree(private_key: 
     width = (4 * key.public_key.ciphertext_modulus) << STATISTICAL_BITS
     assert width >> 3 < max(differences) < width
     assert len(set(differences)) == len(differences)
-
-
-@pytest.mark.parametrize("modulus", [7, 11, 13])
-def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
-    """A share does not reveal s mod d for n < d."""
-    source = SimulationRandomness(5, modulus)
-    for secret in (0, 3):
-        seen = Counter(
-            deal_integer(secret, 2**64, holders=5, threshold=3, randomness=source)[1] % modulus for _ in range(3600)
-        )
-        assert chisquare([seen[r] for r in range(modulus)]).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("secret", [-10, 10, 11])
@@ -272,14 +260,6 @@ def test_verification_values_are_the_shares_in_the_exponent(private_key: Private
         assert share.exponent == 2 * math.factorial(5) * share.share()
         assert value == pow(base, int(share.exponent), modulus)
         assert int(share.exponent).bit_length() <= threshold_key.exponent_bits
-
-
-def test_a_share_cannot_be_pickled_or_copied(private_key: PrivateKey) -> None:
-    _, shares = deal(private_key, holders=2, threshold=2)
-    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError):
-            duplicate(shares[0])
-    assert repr(shares[1]) == f"<KeyShare of holder 2 of {shares[0].threshold_key!r}>"
 
 
 def test_dealing_is_reproducible_from_a_seed_and_fresh_otherwise(private_key: PrivateKey) -> None:

@@ -13,16 +13,8 @@ from scipy.stats import chisquare
 
 from psephos.protocol.errors import InvalidParameter, ShareRangeError
 from psephos.protocol.pathak.resharing import add_shares, check_shares, open_shares, split_vector
-from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SimulationRandomness
 from tests.statistical import FALSE_ALARM
-
-
-def test_permutations_are_uniform() -> None:
-    randomness = SimulationRandomness(1)
-    seen = Counter(random_permutation(4, randomness) for _ in range(8640))
-    assert len(seen) == 24
-    assert chisquare(list(seen.values())).pvalue > FALSE_ALARM
 
 
 @given(st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=5), st.integers(2, 6))

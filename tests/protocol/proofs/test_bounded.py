@@ -7,14 +7,14 @@ rejected is the false statement, and not a mistake of the test.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from gmpy2 import iroot, mpz
+from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,8 +25,6 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import bounded, codewords
 from psephos.protocol.proofs.bounded import (
-    DEGREES,
-    MOST_DIGITS,
     BoundedLayout,
     Lookup,
     Table,
@@ -118,42 +116,6 @@ def test_the_range_of_a_plan_is_a_little_wider_at_most(private_key: PrivateKey, 
     layout = BoundedLayout.of(private_key.public_key, plan, 1)
     proved = plan.maximum - plan.minimum + 1
     assert width <= proved == layout.base**layout.digits <= width * (1 + 1 / (layout.base - 1)) ** layout.digits
-
-
-@pytest.mark.parametrize(
-    ("length", "low", "high", "widened", "base", "digits"),
-    [
-        (5000, -467176124724, 467176124724, (-468759840767, 468759840768), 984, 4),
-        (250, 0, 479837176273178, (-1026563863410, 480863740136589), 280, 6),
-        (872, -1145116366427132, 0, (-1145439780997253, 323414570122), 5818, 4),
-        (105, 0, 5318669398345723, (-7694036514850, 5326363434860573), 418, 6),
-    ],
-)
-def test_two_parts_come_before_a_shorter_proof_of_more(  # wide: one row of a table
-    length: int, low: int, high: int, widened: tuple[int, int], base: int, digits: int
-) -> None:
-    """So that a round of entries that two parts fit has the plan and the proofs that it has always had."""
-    key = PublicKey(2**2047 + 1, form="psephos")
-    plan = bounded_plan(key, length=length, addends=100, minimum=low, maximum=high)
-    assert (plan.minimum, plan.maximum) == widened
-    for bound in (1, length * max(-plan.minimum, plan.maximum) ** 2):
-        layout = BoundedLayout.of(key, plan, bound)
-        assert (layout.base, layout.digits, len(layout.norm.split.places)) == (base, digits, 2)
-
-
-@pytest.mark.parametrize("bits", [4, 12, 24])
-def test_no_layout_of_a_plan_has_a_shorter_proof(private_key: PrivateKey, bits: int) -> None:
-    """Whatever the number of digits in which the entries are written, and the number of points of a row."""
-    key, half = private_key.public_key, 1 << (bits - 1)
-    plan = PackingPlan.for_key(key, length=500, addends=3, minimum=-half, maximum=half - 1)
-    layouts = []
-    for digits in range(1, MOST_DIGITS + 1):
-        base, exact = iroot(mpz(1 << bits), digits)
-        for degree in DEGREES if exact else ():
-            with suppress(InvalidParameter):
-                layouts.append(BoundedLayout(key, plan, 1, int(base), digits, degree))
-    assert len({layout.digits for layout in layouts}) > 1
-    assert BoundedLayout.of(key, plan, 1).cost == min(layout.cost for layout in layouts)
 
 
 @settings(max_examples=40)
@@ -799,22 +761,6 @@ def test_lengths_and_words_outside_the_field(ballot: Ballot) -> None:
     for at in (begin, begin + layout.proof_parts[2] - 8):
         with pytest.raises(ProofError):
             verify(HERE, layout, c, proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
-
-
-def test_a_mask_that_is_used_twice_tells_a_combination_of_the_plaintexts(ballot: Ballot) -> None:
-    """What the extractor computes, and why the mask is drawn afresh: from the operating system by default."""
-    layout, c, witness, _proof = ballot
-    answers, factors = [], []
-    for statement in (b"1", b"2"):
-        chance = SimulationRandomness(5, "the same")
-        proof = prove(statement, layout, ENTRIES, c, witness, randomness=chance)
-        begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes
-        answers.append(mpz.from_bytes(proof[begin : begin + layout.proof_parts[0]], "little"))
-        chain = layout.chain(statement, c)
-        chain.absorb(proof[:HASH_BYTES], proof[2 * HASH_BYTES : begin])
-        factors.append(chain.weights(len(c)))
-    weights = [first - second for first, second in zip(*factors, strict=True)]
-    assert answers[0] - answers[1] == sum(e * m for e, m in zip(weights, witness.plaintexts, strict=True))
 
 
 # -- constants and hiding

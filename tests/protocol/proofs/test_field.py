@@ -16,15 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.audit.rounds import short_key
-from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier import kernel
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.proofs import field, field_numpy
 from psephos.protocol.proofs.field import GENERATOR, KERNELS, NONRESIDUE, PRIME, Words
 from psephos.protocol.proofs.merkle import MerkleTree, opened_root
-from psephos.protocol.proofs.validity import Layout, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
 from tests.tiers import sampled
 
@@ -183,26 +179,6 @@ def test_a_merkle_tree_opens_its_leaves(computed: str, places: set[int], changed
     if path:
         spot = changed % len(path)
         assert opened_root(at, their_salts, opened, 16, [*path[:spot], b"y" * 32, *path[spot + 1 :]]) != tree.root
-
-
-@with_c
-@pytest.mark.parametrize(("classes", "degree"), [(2, 1), (4, 2)])
-def test_proofs_do_not_depend_on_the_kernel(classes: int, degree: int) -> None:
-    """The same randomness gives the same proof, and what one kernel proves the other one verifies."""
-    key = short_key(degree=degree).public_key
-    votes = VoteLayout(150, classes)
-    plan = votes.plan(key, 20)
-    layout = Layout.of(key, plan, classes - 1)
-    entries = votes.encode(np.arange(150) % classes).astype(np.int64)
-    ciphertexts, witness = Encryptor(key, expected=8).encrypt_with_witness(plan.pack(entries))
-    proofs = []
-    for name in KERNELS:
-        with field.use(name):
-            proofs.append(prove(b"", layout, entries, ciphertexts, witness, randomness=SimulationRandomness(7)))
-    assert len(set(proofs)) == 1
-    for name in KERNELS:
-        with field.use(name):
-            verify(b"", layout, ciphertexts, proofs[0])
 
 
 @with_c
