@@ -15,7 +15,7 @@ from gmpy2 import mpz
 from psephos.protocol.encrypted_sum.proofs import noise_proof_bytes, opening_proof_bytes, proof_bytes
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import ForgedSignatureError, MessageError, ThresholdError, WrongKeyError, WrongRoundError
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts
+from psephos.protocol.paillier.ciphertexts import decode_ciphertexts, encode_ciphertexts, received_ciphertexts
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey
 from psephos.protocol.storage.values import storable
@@ -146,8 +146,7 @@ class NoiseBallot:
         if not least <= len(data) - HEADER_BYTES - 1 - size <= most:
             raise MessageError(f"the noise of a holder of this round has at most {1 + size + most} bytes in its body")
         holder = _holder(reader, round_)
-        ciphertexts = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
-        check_ciphertexts(round_.key, ciphertexts)
+        ciphertexts = received_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
         return cls(round_.digest, holder, ciphertexts, reader.rest())
 
 
@@ -267,6 +266,5 @@ class PartialDecryption:
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
         product_digest, holder = reader.take(DIGEST_BYTES), _holder(reader, round_)
         size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
-        values = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
-        check_ciphertexts(round_.key, values)
+        values = received_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
         return cls(round_.digest, holder, product_digest, values, reader.rest())

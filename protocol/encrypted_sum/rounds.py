@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from psephos.protocol.errors import InvalidParameter, UnknownPartyError, WrongKeyError
-from psephos.protocol.paillier.keys import PublicKey, check_key_size
+from psephos.protocol.paillier.keys import PublicKey, check_strength
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.proofs.bounded import BoundedLayout
@@ -106,7 +106,7 @@ class Round:
         if self.square_bound and (self.proofs != "valid" or self.kind == "votes"):
             raise InvalidParameter("a round has a bound of the sum of squares where its ballots prove it, only")
         self._check_holder_noise()
-        check_key_size(self.key, test_key=self.test_key)
+        check_strength(self.key.bits, self.test_key)
         parties = len(roster)
         if roster.has_duplicates():
             raise InvalidParameter("two parties have the same verification key; every party needs its own")

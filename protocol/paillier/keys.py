@@ -145,7 +145,7 @@ def check_key_bits(bits: int, *, test_key: bool = False) -> None:
     """Raise InvalidParameter or WeakKeyError for the length of a key that is to be generated."""
     if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
         raise InvalidParameter(f"a key has an even number of {SMALLEST_TEST_KEY} to {LARGEST_KEY} bits, not {bits}")
-    _check_strength(bits, test_key)
+    check_strength(bits, test_key)
 
 
 def check_modulus(n: int) -> None:
@@ -164,12 +164,8 @@ def _small_primes() -> mpz:
     return gmpy2.primorial(2**16)
 
 
-def check_key_size(key: PublicKey, *, test_key: bool = False) -> None:
+def check_strength(bits: int, test_key: bool = False) -> None:
     """Raise WeakKeyError for a modulus below 2048 bits unless `test_key` is set."""
-    _check_strength(key.bits, test_key)
-
-
-def _check_strength(bits: int, test_key: bool) -> None:
     if bits < MINIMUM_KEY_BITS and not test_key:
         raise WeakKeyError(
             f"a {bits}-bit modulus is not secure; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), or "

@@ -31,6 +31,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, MessageError
+from psephos.protocol.paillier.ciphertexts import encode_ciphertexts, received_ciphertexts
 from psephos.protocol.pathak.dgk import DgkPrivateKey, DgkPublicKey
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -55,14 +56,14 @@ class Answer:
         return 1 + (bits + 1) * key.ciphertext_bytes
 
     def encode(self, key: DgkPublicKey) -> bytes:
-        return bytes([self.bit]) + key.encode_ciphertexts(self.ciphertexts)
+        return bytes([self.bit]) + encode_ciphertexts(key, self.ciphertexts)
 
     @classmethod
     def decode(cls, data: bytes, key: DgkPublicKey, bits: int) -> Answer:
         """Decode a received answer; raise MessageError or CiphertextError."""
         if len(data) != cls.encoded_length(key, bits) or data[0] > 1:
             raise MessageError("the bytes are not an answer to a comparison of this size")
-        return cls(key.decode_ciphertexts(data[1:], bits + 1), data[0])
+        return cls(received_ciphertexts(key, data[1:], bits + 1), data[0])
 
 
 def ask(key: DgkPublicKey, shares: Sequence[int], *, bits: int, randomness: Randomness = SYSTEM) -> list[Question]:

@@ -17,10 +17,10 @@ from functools import cached_property, lru_cache
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError, WeakKeyError
+from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.kernel import ring
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, security_bits
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, check_strength, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 DGK_MINIMUM_PLAINTEXTS = 11
@@ -35,7 +35,7 @@ def plaintext_modulus(comparison_bits: int) -> int:
 
 
 class DgkPublicKey:
-    """A public key: n, g, h, u and t (`subgroup_bits`). Keys compare by value."""
+    """A public key: n, g, h, u and t (`subgroup_bits`); ciphertexts are units modulo n. Keys compare by value."""
 
     def __init__(self, n: int, g: int, h: int, u: int, subgroup_bits: int) -> None:
         """Create a key; raise InvalidParameter if the numbers cannot form one."""
@@ -43,7 +43,8 @@ class DgkPublicKey:
             raise InvalidParameter("a DGK key has an odd n, and units g and h between 1 and n")
         if u < DGK_MINIMUM_PLAINTEXTS or not gmpy2.is_prime(u) or not 16 <= subgroup_bits < n.bit_length() // 2:
             raise InvalidParameter("a DGK key has a prime u, and t less than half the length of n")
-        self.n, self.g, self.h = mpz(n), mpz(g), mpz(h)
+        self.n = self.modulus = self.ciphertext_modulus = mpz(n)
+        self.g, self.h = mpz(g), mpz(h)
         self.u, self.subgroup_bits = int(u), int(subgroup_bits)
 
     @property
@@ -87,7 +88,7 @@ class DgkPublicKey:
         key = cls(n, g, h, u, t)
         if key.encode() != data:
             raise MessageError("the bytes are not the canonical encoding of a DGK public key")
-        _check_size(key.bits, test_key)
+        check_strength(key.bits, test_key)
         return key
 
     def __eq__(self, other: object) -> bool:
@@ -108,29 +109,6 @@ class DgkPublicKey:
         n, g = self.n, self.g
         blinds = self.blinds(len(plaintexts), randomness)
         return tuple([gmpy2.powmod(g, m, n) * r % n for m, r in zip(plaintexts, blinds, strict=True)])
-
-    def check(self, ciphertexts: Sequence[mpz]) -> None:
-        """Raise CiphertextError unless every ciphertext is a unit modulo n."""
-        product = mpz(1)
-        for c in ciphertexts:
-            if not 0 < c < self.n:
-                raise CiphertextError("a DGK ciphertext is outside (0, n)")
-            product = product * c % self.n
-        if gmpy2.gcd(product, self.n) != 1:
-            raise CiphertextError("a DGK ciphertext shares a factor with n, so it is not an encryption")
-
-    def encode_ciphertexts(self, ciphertexts: Sequence[mpz]) -> bytes:
-        size = self.ciphertext_bytes
-        return b"".join([c.to_bytes(size, "little") for c in ciphertexts])
-
-    def decode_ciphertexts(self, payload: bytes, count: int) -> tuple[mpz, ...]:
-        """Decode and check `count` ciphertexts; raise CiphertextError."""
-        size = self.ciphertext_bytes
-        if len(payload) != size * count:
-            raise CiphertextError(f"{count} DGK ciphertexts take {size * count} bytes, not {len(payload)}")
-        ciphertexts = tuple([mpz.from_bytes(payload[at : at + size], "little") for at in range(0, len(payload), size)])
-        self.check(ciphertexts)
-        return ciphertexts
 
     def __repr__(self) -> str:
         return f"<DgkPublicKey {self.bits} bits, u = {self.u}, {self.identifier.hex()[:12]}>"
@@ -172,14 +150,6 @@ class DgkPrivateKey:
         raise TypeError("a private key cannot be pickled")
 
 
-def _check_size(bits: int, test_key: bool) -> None:
-    if bits < MINIMUM_KEY_BITS and not test_key:
-        raise WeakKeyError(
-            f"a {bits}-bit modulus is not secure; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), or "
-            "test_key=True (--test-key) in tests"
-        )
-
-
 def generate_dgk_key(
     bits: int = DEFAULT_KEY_BITS,
     *,
@@ -188,7 +158,7 @@ def generate_dgk_key(
     randomness: Randomness = SYSTEM,
 ) -> DgkPrivateKey:
     """Generate a key for comparisons of up to `comparison_bits` bits; v_p and v_q have twice the security level."""
-    _check_size(bits, test_key)
+    check_strength(bits, test_key)
     u = plaintext_modulus(comparison_bits)
     # Test keys are not secure, and t must leave room in their short primes.
     t = 2 * security_bits(bits) if bits >= MINIMUM_KEY_BITS else bits // 8

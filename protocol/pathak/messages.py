@@ -19,8 +19,8 @@ from typing import Self
 from gmpy2 import mpz
 
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, ShareRangeError, WrongRoundError
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts
-from psephos.protocol.paillier.keys import PublicKey, check_key_size
+from psephos.protocol.paillier.ciphertexts import encode_ciphertexts, received_ciphertexts
+from psephos.protocol.paillier.keys import PublicKey, check_strength
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.pathak.comparison import Answer, Question
 from psephos.protocol.pathak.dgk import DgkPublicKey
@@ -91,7 +91,7 @@ def _take_modulus(reader: Reader, test_key: bool) -> PublicKey:
     if form > 1 or size > 2048 or not size or not digits[0]:
         raise MessageError("the bytes are not an encoded modulus")
     key = PublicKey(int.from_bytes(digits, "big"), form="psephos" if form else "foreign")
-    check_key_size(key, test_key=test_key)
+    check_strength(key.bits, test_key)
     return key
 
 
@@ -147,7 +147,7 @@ class GroupSecret(_Message):
         if not p < q or size != (q.bit_length() + 7) // 8:
             raise MessageError("the factors in a group secret are not in their canonical encoding")
         private_key = PrivateKey(p, q)
-        check_key_size(private_key.public_key, test_key=test_key)
+        check_strength(private_key.public_key.bits, test_key)
         return cls(permutation, private_key)
 
 
@@ -172,12 +172,6 @@ class GroupKey(_Message):
 # -- stage 1
 
 
-def _one_ciphertext(key: PublicKey, data: bytes) -> mpz:
-    ciphertexts = decode_ciphertexts(key, data, 1)
-    check_ciphertexts(key, ciphertexts)
-    return ciphertexts[0]
-
-
 @dataclass(frozen=True)
 class SizeShare(_Message):
     """P_j to P_{pi_1(j)}: a_j, uniform in [0, 2^SHARE_BITS), and the sealed b_j = N_j - a_j + 2^SHARE_BITS > 0."""
@@ -195,7 +189,7 @@ class SizeShare(_Message):
         """Decode. Every value of the share's bytes is in its range."""
         width = SHARE_BITS // 8
         reader = Reader(data, cls.kind, terms.digest, length=width + curator_key.ciphertext_bytes)
-        return cls(reader.integer(width), _one_ciphertext(curator_key, reader.rest()), curator_key)
+        return cls(reader.integer(width), received_ciphertexts(curator_key, reader.rest(), 1)[0], curator_key)
 
 
 @dataclass(frozen=True)
@@ -217,8 +211,8 @@ class IndexedShare(_Message):
         reader = Reader(data, cls.kind, terms.digest)
         if reader.take(32) != group_key.identifier:
             raise AgreementError(f"{sender} encrypts under a group key other than that announced by party 0")
-        encrypted = _one_ciphertext(group_key, reader.take(group_key.ciphertext_bytes))
-        return cls(encrypted, _one_ciphertext(curator_key, reader.rest()), group_key, curator_key)
+        encrypted = received_ciphertexts(group_key, reader.take(group_key.ciphertext_bytes), 1)[0]
+        return cls(encrypted, received_ciphertexts(curator_key, reader.rest(), 1)[0], group_key, curator_key)
 
 
 def _encode_opponents(turn: int, opponents: Sequence[int]) -> bytes:
@@ -274,7 +268,7 @@ class Questions(_Message):
     comparison_key: DgkPublicKey
 
     def _content(self) -> bytes:
-        bits = b"".join(self.comparison_key.encode_ciphertexts(question) for question in self.questions)
+        bits = b"".join(encode_ciphertexts(self.comparison_key, question) for question in self.questions)
         return _encode_opponents(self.turn, self.opponents) + bits
 
     @classmethod
@@ -282,7 +276,7 @@ class Questions(_Message):
         """Decode; `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
         turn, opponents = _take_opponents(reader, terms, owner)
-        flat = comparison_key.decode_ciphertexts(reader.rest(), len(opponents) * KEYED_SIZE_BITS)
+        flat = received_ciphertexts(comparison_key, reader.rest(), len(opponents) * KEYED_SIZE_BITS)
         questions = tuple(flat[at : at + KEYED_SIZE_BITS] for at in range(0, len(flat), KEYED_SIZE_BITS))
         return cls(turn, opponents, questions, comparison_key)
 
@@ -366,9 +360,7 @@ class Ciphertexts(_Message):
         reader = Reader(data, kind, terms.digest, length=32 + count * key.ciphertext_bytes)
         if reader.take(32) != key.identifier:
             raise AgreementError(f"a {kind.title} is encrypted under a key other than the agreed one")
-        ciphertexts = decode_ciphertexts(key, reader.rest(), count)
-        check_ciphertexts(key, ciphertexts)
-        return cls(kind, key, ciphertexts)
+        return cls(kind, key, received_ciphertexts(key, reader.rest(), count))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import PartyVanishedError, PsephosError
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.pathak.comparison import Answer, answer, conclude
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.terms import participants
@@ -192,7 +193,7 @@ def test_comparisons_end_in_a_bit_or_a_named_error(questions: list[int], share: 
     public = key.public_key
     question = tuple(mpz(q) % public.n for q in questions)
     try:
-        public.check(question)
+        check_ciphertexts(public, question)
         given_answers = answer(public, [share], [question], bits=2, randomness=SimulationRandomness(share))
     except PsephosError:
         return
