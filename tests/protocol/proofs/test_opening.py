@@ -11,6 +11,7 @@ from gmpy2 import mpz
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.kernel import use
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.proofs import opening
@@ -92,6 +93,8 @@ def test_another_statement_or_response_does_not_hold(holder: Holder, private_key
     ):
         with pytest.raises(ProofError):
             holder.verify(holder.opened, changed)
+    with use("gmpy2"), pytest.raises(ProofError):  # of a power whose exponent is 0 gmpy2 raises an error of its own
+        holder.verify(holder.opened, replace(proof, answer=mpz(0)))
     with pytest.raises(ProofError):
         verify(HERE, holder.powers, other.value, holder.ciphertexts, holder.opened, proof)
 

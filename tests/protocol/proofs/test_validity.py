@@ -139,6 +139,19 @@ def test_responses_out_of_range_are_rejected(ballot: Ballot) -> None:
                 ballot.verify(proof[:last] + top + proof[last + 1 :])
 
 
+def test_a_longer_exponent_than_an_honest_one_is_rejected(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All else holds; its range is what bounds the powers that a verifier computes."""
+    limit, sizes = answer_bits(ballot.key), ballot.layout.proof_parts
+    end = 2 * HASH_BYTES + ballot.key.ciphertext_bytes + sizes[0] + sizes[1]
+    monkeypatch.setattr(codewords, "mask_bits", lambda key: limit + 1)
+    proofs = [ballot.prove() for _ in range(12)]
+    long = [proof for proof in proofs if int.from_bytes(proof[end - sizes[1] : end], "little") >> limit]
+    assert long
+    for proof in long:
+        with pytest.raises(ProofError):
+            ballot.verify(proof)
+
+
 def test_an_announcement_that_is_not_a_unit_is_rejected(ballot: Ballot, private_key: PrivateKey) -> None:
     proof, size = ballot.prove(), ballot.key.ciphertext_bytes
     for bad in (0, private_key.factors()[0], int(ballot.key.ciphertext_modulus)):
@@ -150,9 +163,11 @@ def test_words_outside_the_field_are_rejected(ballot: Ballot, monkeypatch: pytes
     """Words of the answers, and of columns that a deviating prover commits to."""
     proof, sizes = ballot.prove(), ballot.layout.proof_parts
     begin = 2 * HASH_BYTES + ballot.key.ciphertext_bytes + sizes[0] + sizes[1]
-    for at in (begin, begin + sizes[2] - 8):
-        with pytest.raises(ProofError):
-            ballot.verify(proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
+    with monkeypatch.context() as patch:
+        patch.setattr(codewords.ChallengeChain, "columns", lambda *_: pytest.fail("the words were used"))
+        for at in (begin, begin + sizes[2] - 8):
+            with pytest.raises(ProofError):
+                ballot.verify(proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
     DeviatingCommitment.spoiled = 0
     for word in (PRIME, 2**64 - 1):
         monkeypatch.setattr(DeviatingCommitment, "word", word, raising=False)
