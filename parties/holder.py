@@ -126,7 +126,6 @@ class KeyHolder(Observer):
 
     @takes(VoteClosed, Kind.CONFIRMATION)
     def receive_confirmation(self, state: VoteClosed, entry: Entry) -> Step:
-        """Record another holder's confirmation."""
         return Step(state.with_confirmation(self.round, entry))
 
     @takes(VoteOpen, Kind.TALLY_REQUEST)
@@ -172,7 +171,6 @@ class KeyHolder(Observer):
     @takes(HolderAnswered, Kind.BALLOT)
     @takes(HolderAnswered, Kind.NOISE_BALLOT)
     def refuse_ballot(self, state: HolderAnswered, entry: Entry) -> Step:
-        """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
 
     @takes(HolderAnswered, Kind.CONFIRMATION)

@@ -107,7 +107,6 @@ class Shares(ABC):
         """Draw a share, each entry clipped to `bound`."""
 
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """Draw one party's share, `dimension` integers."""
         while True:
             share = self._draw(randomness)
             if sum(entry * entry for entry in share) <= self.norm_bound**2:
@@ -160,7 +159,6 @@ class PolyaShares(Shares):
 
     @cached_property
     def _log_miss(self) -> Any:
-        """log(1 - q) with q = e^(-1/scale)."""
         return MPFR.log(MPFR.minus(MPFR.expm1(rational(-1 / self.scale_units))))
 
     @cached_property

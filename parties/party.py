@@ -102,7 +102,6 @@ class Party:
 
     @property
     def verification_key(self) -> VerificationKey:
-        """The verification key that it registers before the round."""
         return self._signing_key.verification_key
 
     def train(self, X: ArrayLike, y: ArrayLike, classifier: Any = "logistic") -> Party:
@@ -239,7 +238,6 @@ class VotingParty(RoundParty):
         self._auxiliary = AuxiliarySet.of(auxiliary)
 
     def _start(self) -> Step:
-        """Post the votes."""
         public, classes = self._auxiliary, self.party.classes
         layout = VoteLayout(len(public.samples), len(classes))
         context = public.context(classes)
@@ -269,7 +267,6 @@ class VectorParty(RoundParty):
         self._context, self._values = context, values
 
     def _start(self) -> Step:
-        """Post the vector; raises as `Party.ballot`."""
         claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
         return self._posted(self._context, self._vector(), claim)
 

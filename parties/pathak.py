@@ -110,22 +110,16 @@ class AwaitingProposal:
 
 @dataclass(frozen=True)
 class AwaitingGroupSecret:
-    """The terms are agreed; party 0's permutation and group key are awaited."""
-
     proposal: Proposal
 
 
 @dataclass(frozen=True)
 class AwaitingSizeShare:
-    """The share of the size that is permuted to this party is awaited."""
-
     agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
 class AwaitingMaskedShare:
-    """The share was forwarded to Charlie; his masked share is awaited."""
-
     agreed: PathakAgreement
 
 
@@ -141,31 +135,23 @@ class ComparingSizes:
 
 @dataclass(frozen=True)
 class AwaitingLentShares:
-    """Charlie's questions of a turn are known; the opponents' shares are awaited."""
-
     standing: ComparingSizes
     questions: Questions
 
 
 @dataclass(frozen=True)
 class AwaitingRungVotes:
-    """Repaired variant, party 0: the other parties' rung votes are awaited."""
-
     agreed: PathakAgreement
     vote: tuple[mpz, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class AwaitingRungSelection:
-    """Repaired variant, other parties: the rung selection is awaited."""
-
     agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
 class AwaitingNoiseFactors:
-    """Party 0: the other parties' noise factors are awaited."""
-
     agreed: PathakAgreement
     noise: Noise = field(repr=False)
     factor: tuple[mpz, ...] = field(repr=False)
@@ -184,8 +170,6 @@ class PartyResharing:
 @storable
 @dataclass(frozen=True)
 class PartyPublished:
-    """This party's share of the result is published."""
-
     noise: Noise = field(repr=False)
 
 
@@ -273,7 +257,6 @@ class PathakParty(Machine):
     # -- agreement
 
     def _start(self) -> Step:
-        """Wait for the curator's proposal."""
         return Step(AwaitingProposal())
 
     @gathers(AwaitingProposal, Kind.PROPOSAL, _curator)
@@ -297,7 +280,6 @@ class PathakParty(Machine):
 
     @gathers(AwaitingGroupSecret, Kind.GROUP_SECRET, _leader)
     def take_secret(self, state: AwaitingGroupSecret, messages: Messages) -> Step:
-        """Receive the parties' permutation and group key."""
         terms, keys = state.proposal.terms, state.proposal.keys
         assert keys is not None
         secret = GroupSecret.decode(messages[party_name(LEADER)], terms, test_key=self._test_key)
@@ -417,7 +399,6 @@ class PathakParty(Machine):
 
     @gathers(AwaitingRungSelection, Kind.RUNG_SELECTION, _leader)
     def take_rungs(self, state: AwaitingRungSelection, messages: Messages) -> Step:
-        """Other parties: add the shares of the noise of every rung. Raises as `vote_rung`."""
         agreed = state.agreed
         rungs = self._decode(messages[party_name(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
         return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
@@ -483,7 +464,6 @@ class PathakParty(Machine):
         return Step(PartyPublished(state.noise), (post(terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
     def _result(self, state: Any) -> Contribution | None:
-        """Return what the party added to the sum, once it has."""
         if isinstance(state, PartyResharing | PartyPublished):
             return Contribution(self._size, self._parameters, state.noise)
         return None

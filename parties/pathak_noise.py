@@ -31,5 +31,4 @@ def noise_share(terms: PathakTerms, size: Fraction | int, randomness: Randomness
 
 
 def rung_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> list[list[int]]:
-    """Draw a party's shares of the noise in the repaired variant, one for each rung."""
     return [noise_share(terms, size, randomness) for size in terms.ladder]

@@ -140,12 +140,10 @@ class GradientParty(Machine):
 
     @takes(GradientPartyState, Kind.ANNOUNCEMENT)
     def receive_announcement(self, state: GradientPartyState, entry: Entry) -> Step:
-        """Open the next step, at the current point; raises as `DescentState.announced`."""
         return Step(replace(state, progress=state.progress.announced(self.terms, entry, self.name)))
 
     @takes(GradientPartyState, Kind.PUBLISHED_SUM)
     def receive_published_sum(self, state: GradientPartyState, entry: Entry) -> Step:
-        """Go to the next point when t holders have published the same sum; raises as `DescentState.published`."""
         return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
@@ -242,7 +240,6 @@ class SeriesHolder(Machine):
         self._share, self._once = share, OnceLedger() if once is None else once
 
     def _start(self) -> Step:
-        """Wait for the first step."""
         return Step(SeriesHolderState(DescentState.start(self.terms)))
 
     @takes(SeriesHolderState, Kind.ANNOUNCEMENT)
@@ -264,7 +261,6 @@ class SeriesHolder(Machine):
     @takes(SeriesHolderState, Kind.CONFIRMATION, batch=True)
     @takes(SeriesHolderState, Kind.TALLY_REQUEST, batch=True)
     def forward_to_holder(self, state: SeriesHolderState, entries: Sequence[Entry]) -> Step:
-        """Pass the messages to the `KeyHolder` of the latest step."""
         step = self._holder(state.progress).receive(state.inner, entries)
         return replace(step, state=replace(state, inner=step.state))
 
@@ -290,7 +286,6 @@ class SeriesHolder(Machine):
 
     @takes(SeriesHolderState, Kind.PUBLISHED_SUM)
     def receive_published_sum(self, state: SeriesHolderState, entry: Entry) -> Step:
-        """Go to the next point when t holders have published the same sum; raises as `DescentState.published`."""
         return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def listens(self, state: Any) -> bool:

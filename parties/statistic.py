@@ -111,7 +111,6 @@ class StatisticParty(RoundParty):
         self._shares, self._randomness = shares, randomness
 
     def _start(self) -> Step:
-        """Post the noisy statistic; raises as `noisy_contribution`, `Party.votes` and `Party.ballot`."""
         soft = isinstance(self._grid, VoteDirectionGrid)
         labels = self.party.labels(self._auxiliary) if soft else self.party.votes(self._auxiliary)
         values = noisy_contribution(self._grid, labels, self._shares, self._randomness)
@@ -132,7 +131,6 @@ class OwnDataParty(VectorParty):
         randomness: Randomness = SYSTEM,
         **encryption: Any,
     ) -> None:
-        """Create the role of a party with rows (n, d), class numbers (n,) and, optionally, persons (n,). Secrets."""
         kind: RoundKind = "parameters" if shares is None and not round_.holder_noise else "statistic"
         super().__init__(party, round_, kind, grid.digest, (), **encryption)
         self._rows, self._grid, self._shares, self._randomness = rows, grid, shares, randomness

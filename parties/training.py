@@ -176,7 +176,6 @@ def _stack(
 
 
 def _values(targets: Floats, weights: Floats, lam: float, V: Floats, scores: Floats) -> Floats:
-    """Return the objective of each party, (m,)."""
     if targets.shape[2] == 1:
         losses = np.logaddexp(0, scores[:, :, 0]) - targets[:, :, 0] * scores[:, :, 0]
     else:

@@ -76,7 +76,6 @@ class Ballot:
         return cls(round_.digest, party, vector.ciphertexts, proof, payload, signature)
 
     def encode(self) -> bytes:
-        """Encode the message."""
         party = self.party.to_bytes(_PARTY_BYTES, "big")
         return frame(Kind.BALLOT, self.round_digest, party, self.signature, self.payload)
 
@@ -114,7 +113,6 @@ class Ballot:
 
 
 def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
-    """Return the bytes that the signature of a ballot covers."""
     return b"psephos ballot\0" + round_digest + party.to_bytes(_PARTY_BYTES, "big") + hashlib.sha256(payload).digest()
 
 
@@ -131,7 +129,6 @@ class NoiseBallot:
     proof: bytes = field(repr=False)
 
     def encode(self, round_: Round) -> bytes:
-        """Encode the message."""
         ciphertexts = encode_ciphertexts(round_.key, self.ciphertexts)
         return frame(Kind.NOISE_BALLOT, self.round_digest, bytes([self.holder]), ciphertexts, self.proof)
 
@@ -157,12 +154,10 @@ class Close:
     round_digest: bytes = field(repr=False)
 
     def encode(self) -> bytes:
-        """Encode the message."""
         return frame(Kind.CLOSE, self.round_digest)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Close:
-        """Decode a received message; raise MessageError or WrongRoundError."""
         Reader(data, Kind.CLOSE, round_.digest, length=0)
         return cls(round_.digest)
 
@@ -177,18 +172,15 @@ class Confirmation:
     product_digest: bytes = field(repr=False)
 
     def encode(self) -> bytes:
-        """Encode the message."""
         return frame(Kind.CONFIRMATION, self.round_digest, self.product_digest, bytes([self.holder]))
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Confirmation:
-        """Decode a received confirmation; raise MessageError, WrongRoundError or ThresholdError (no such holder)."""
         reader = Reader(data, Kind.CONFIRMATION, round_.digest, length=DIGEST_BYTES + 1)
         return cls(round_.digest, product_digest=reader.take(DIGEST_BYTES), holder=_holder(reader, round_))
 
 
 def _holder(reader: Reader, round_: Round) -> int:
-    """Read a holder's number; raise ThresholdError if there is no such holder."""
     holder = reader.integer(1)
     if not 1 <= holder <= round_.threshold_key.holders:
         raise ThresholdError(f"the message names holder {holder} of {round_.threshold_key.holders}")
@@ -210,13 +202,11 @@ class TallyRequest:
     product_digest: bytes = field(repr=False)
 
     def encode(self, round_: Round) -> bytes:
-        """Encode the message."""
         members = encode_members(self.members, round_)
         return frame(Kind.TALLY_REQUEST, self.round_digest, self.product_digest, members)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> TallyRequest:
-        """Decode a received request; raise MessageError or WrongRoundError."""
         size = (round_.senders + 7) // 8
         reader = Reader(data, Kind.TALLY_REQUEST, round_.digest, length=DIGEST_BYTES + size)
         product_digest = reader.take(DIGEST_BYTES)
@@ -224,7 +214,6 @@ class TallyRequest:
 
 
 def encode_members(members: int, round_: Round) -> bytes:
-    """Encode a bit map of the vectors counted, most significant byte first."""
     return members.to_bytes((round_.senders + 7) // 8, "big")
 
 
@@ -248,14 +237,12 @@ class PartialDecryption:
     proof: bytes = field(default=b"", repr=False)
 
     def encode(self, round_: Round) -> bytes:
-        """Encode the message."""
         values = encode_ciphertexts(round_.key, self.values)
         holder = bytes([self.holder])
         return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values, self.proof)
 
     @staticmethod
     def encoded_bytes(round_: Round) -> int:
-        """Return the length of the message."""
         values = round_.plan.ciphertexts * round_.key.ciphertext_bytes
         return HEADER_BYTES + DIGEST_BYTES + 1 + values + opening_proof_bytes(round_)
 

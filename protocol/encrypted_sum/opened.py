@@ -78,23 +78,19 @@ class SumReader(Observer, PublicReader):
         self._public = public
 
     def closed(self, state: VoteClosed) -> Step:
-        """Go on with confirmations and partial decryptions."""
         return Step(SumFollowed(state.members, state.columns))
 
     @takes(SumFollowed, Kind.BALLOT)
     @takes(SumFollowed, Kind.NOISE_BALLOT)
     def refuse_ballot(self, state: SumFollowed, entry: Entry) -> Step:
-        """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
 
     @takes(SumFollowed, Kind.CONFIRMATION)
     def receive_confirmation(self, state: SumFollowed, entry: Entry) -> Step:
-        """Record a confirmation; raises as `VoteClosed.with_confirmation`."""
         return Step(state.with_confirmation(self.round, entry))
 
     @takes(SumFollowed, Kind.PARTIAL_DECRYPTION)
     def receive_partial_decryption(self, state: SumFollowed, entry: Entry) -> Step:
-        """Record a partial decryption; raises as `received_part`."""
         part = received_part(self.round, state.columns, self.product(state).digest, entry, state.parts)
         return Step(replace(state, parts=(*state.parts, part)))
 
@@ -196,7 +192,6 @@ def _combined(product: BallotProduct, values: Mapping[int, tuple[mpz, ...]]) -> 
 
 
 def _random_sets(holders: Iterable[int], size: int) -> Iterator[tuple[int, ...]]:
-    """Yield 1000 random sets of `size` holders."""
     numbers = sorted(holders)
     for _ in range(_MOST_SETS):
         yield tuple(numbers[place] for place in random_permutation(len(numbers))[:size])

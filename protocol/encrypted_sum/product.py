@@ -137,11 +137,9 @@ class BallotProduct:
         check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
-        """Return the columns of this product times those of the ballots."""
         return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
     def add_noise(self, sender: str, data: bytes) -> BallotProduct:
-        """Multiply a key holder's encoded noise into the product."""
         noise = NoiseBallot.decode(data, self.round)
         if sender != f"holder {noise.holder}":
             raise ThresholdError(f"{sender} posted noise in the name of holder {noise.holder}")
@@ -168,11 +166,9 @@ class BallotProduct:
 
     @property
     def _ballots(self) -> int:
-        """The counted parties, a bit map over the roster."""
         return self.members & ((1 << len(self.round.roster)) - 1)
 
     def __len__(self) -> int:
-        """Return the number of parties' ballots."""
         return self._ballots.bit_count()
 
     @property
@@ -203,7 +199,6 @@ class BallotProduct:
 
     @property
     def addends(self) -> int:
-        """Number of vectors in the product: of the parties, and of the key holders that add noise."""
         return self.members.bit_count()
 
     def encode(self) -> bytes:
@@ -219,7 +214,6 @@ class BallotProduct:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the encoded ciphertexts, 32 bytes."""
         return hashlib.sha256(encode_ciphertexts(self.round.key, self.columns)).digest()
 
     def __repr__(self) -> str:
@@ -227,7 +221,6 @@ class BallotProduct:
 
 
 def _numbers(bitmap: int) -> tuple[int, ...]:
-    """Return the places of the set bits, ascending."""
     return tuple(place for place, bit in enumerate(reversed(f"{bitmap:b}")) if bit == "1")
 
 
@@ -276,19 +269,16 @@ class Observer(Machine):
         self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
 
     def _start(self) -> Step:
-        """Start with the ballots of `seen`."""
         return Step(VoteOpen(self._seen.members, self._seen.columns))
 
     @takes(VoteOpen, Kind.BALLOT, batch=True)
     def observe(self, state: VoteOpen, entries: Sequence[Entry]) -> Step:
-        """Multiply the valid ballots of a batch into the product, and reject the others."""
         product, rejections = self.product(state).add_all(entry.data for entry in entries)
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
         return Step(replace(state, members=product.members, columns=product.columns), (), refused)
 
     @takes(VoteOpen, Kind.NOISE_BALLOT)
     def observe_noise(self, state: VoteOpen, entry: Entry) -> Step:
-        """Multiply a key holder's noise into the product; raises as `BallotProduct.add_noise`."""
         product = self.product(state).add_noise(entry.sender, entry.data)
         return Step(replace(state, members=product.members, columns=product.columns))
 
@@ -302,21 +292,18 @@ class Observer(Machine):
         return self.closed(VoteClosed(state.members, state.columns))
 
     def closed(self, state: VoteClosed) -> Step:
-        """Return the step at the end of the vote; a subclass may post a message."""
+        """A subclass may post a message at the end of the vote."""
         return Step(state)
 
     @takes(VoteClosed, Kind.BALLOT)
     @takes(VoteClosed, Kind.NOISE_BALLOT)
     def late(self, state: VoteClosed, entry: Entry) -> Step:
-        """Raise LateBallotError for a ballot that follows the close."""
         raise self.lateness(entry)
 
     def lateness(self, entry: Entry) -> LateBallotError:
-        """Return the error for a ballot that follows the close."""
         return LateBallotError(f"{self.name}: the ballot of {entry.sender} came after the vote was closed")
 
     def product(self, state: Any) -> BallotProduct:
-        """Return the product of the ballots counted so far."""
         return BallotProduct(self.round, state.members, state.columns)
 
     def _result(self, state: Any) -> Any:

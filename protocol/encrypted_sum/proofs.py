@@ -116,7 +116,6 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
 
 @contextmanager
 def _naming_party(party: int) -> Iterator[None]:
-    """Add the number of the party to the message of a ProofError that is raised in the block."""
     try:
         yield
     except ProofError as error:
@@ -168,15 +167,12 @@ def check_opening(round_: Round, holder: int, ciphertexts: Sequence[mpz], values
 
 
 def _opening_statement(round_: Round, holder: int) -> bytes:
-    """Return what the proof of a partial decryption is bound to: the round and the holder."""
     return b"psephos partial decryption\0" + round_.digest + bytes([holder])
 
 
 def _statement(round_: Round, party: int) -> bytes:
-    """Return what the proof of a ballot is bound to: the round and the party."""
     return b"psephos ballot\0" + round_.digest + party.to_bytes(4, "big")
 
 
 def _noise_statement(round_: Round, holder: int) -> bytes:
-    """Return what the proof of a key holder's noise is bound to: the round and the holder."""
     return b"psephos noise ballot\0" + round_.digest + bytes([holder])

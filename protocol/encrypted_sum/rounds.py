@@ -168,7 +168,6 @@ class Round:
 
     @property
     def key(self) -> PublicKey:
-        """The public key that ballots are encrypted under."""
         return self.threshold_key.key
 
     @cached_property
@@ -195,7 +194,6 @@ class Round:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all terms, 32 bytes."""
         state = hashlib.sha256(b"psephos round\0")
         for part in (
             self.kind.encode().ljust(16, b"\0"),

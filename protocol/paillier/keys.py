@@ -82,12 +82,10 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @cached_property
     def bits(self) -> int:
-        """Length of n in bits."""
         return int(self.n.bit_length())
 
     @cached_property
     def modulus(self) -> mpz:
-        """n as an mpz."""
         return mpz(self.n)
 
     @cached_property
@@ -97,12 +95,10 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @cached_property
     def ciphertext_modulus(self) -> mpz:
-        """n^(s+1)."""
         return mpz(self.n) ** (self.degree + 1)
 
     @cached_property
     def ciphertext_bytes(self) -> int:
-        """Length of an encoded ciphertext in bytes."""
         return (int(self.ciphertext_modulus.bit_length()) + 7) // 8
 
     @property
@@ -136,7 +132,6 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
 
 def check_degree(degree: int) -> None:
-    """Raise InvalidParameter unless the degree lies between 1 and 4."""
     if not 1 <= degree <= LARGEST_DEGREE:
         raise InvalidParameter(f"the degree of a key must lie between 1 and {LARGEST_DEGREE}, not {degree}")
 

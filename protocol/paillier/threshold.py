@@ -82,7 +82,6 @@ class ThresholdKey:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all attributes, 32 bytes."""
         size = self.key.ciphertext_bytes
         numbers = (self.theta, self.verification_base, *self.verification_values)
         parts = self.key.identifier + bytes([self.holders, self.threshold]) + self.ceremony
@@ -91,7 +90,6 @@ class ThresholdKey:
 
     @cached_property
     def delta(self) -> int:
-        """Delta = n!."""
         return math.factorial(self.holders)
 
     @cached_property

@@ -62,7 +62,6 @@ class DgkPublicKey:
 
     @cached_property
     def identifier(self) -> bytes:
-        """SHA-256 of the encoded key, 32 bytes."""
         return hashlib.sha256(self.encode()).digest()
 
     def encode(self) -> bytes:

@@ -177,7 +177,6 @@ class BoundedLayout(MatrixLayout):
 
     @cached_property
     def mask_digits(self) -> int:
-        """Number of digits of mu."""
         plaintext = (mpz(self.plan.radix) ** min(self.plan.slots_per_plaintext, self.plan.length)).bit_length()
         bits = CHALLENGE_BITS + plaintext + self.plan.ciphertexts.bit_length() + HIDING_BITS
         return digit_count(mpz(1) << bits, self.base)
@@ -188,7 +187,6 @@ class BoundedLayout(MatrixLayout):
 
     @property
     def _linked(self) -> int:
-        """Number of digits of the entries and of mu."""
         return self.plan.length * self.digits + self.mask_digits
 
     @property
@@ -281,7 +279,6 @@ class BoundedLayout(MatrixLayout):
         return add(total, self._squares(rows[: self.blocks * self.digits], combine[PRIMES:-2]))
 
     def _squares(self, rows: Words, combine: Words) -> Words:
-        """Return the combined squares, summed over all blocks, for rows of entries (blocks digits, points)."""
         points = rows.shape[1]
         digits = rows.reshape(self.blocks, self.digits, points).transpose(1, 0, 2).reshape(self.digits, -1)
         squares = self.norm.combined_squares(self.norm.split.parts_of_digits(digits), combine)
@@ -384,7 +381,6 @@ class _Prover(Prover):
         return np.array(mask + others, dtype=np.uint64)
 
     def multiplicities(self, digits: Words) -> Words:
-        """Return how often each value occurs among the digits, (T,)."""
         return np.bincount(digits.reshape(-1).astype(np.int64), minlength=self.layout.base).astype(np.uint64)
 
     def inverses(self, digits: Words, alpha: tuple[int, int], table: Table) -> Table:
@@ -393,5 +389,4 @@ class _Prover(Prover):
 
 
 def verify(statement: bytes, layout: BoundedLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-    """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
     Verification(statement, layout, ciphertexts, proof).run()

@@ -40,5 +40,4 @@ def challenges(label: str, parts: Iterable[bytes], count: int) -> list[mpz]:
 
 
 def _prefixed(part: bytes) -> bytes:
-    """Return a part with its length in front."""
     return len(part).to_bytes(8, "big") + part

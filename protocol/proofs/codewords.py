@@ -175,7 +175,6 @@ class MatrixLayout(ABC):
         """Change polynomials, (REPEATS, 2 k), so that the `total` of each is 0."""
 
     def chain(self, statement: bytes, ciphertexts: Sequence[mpz]) -> ChallengeChain:
-        """Return the hash chain of a proof, with the statement absorbed."""
         size = self.key.ciphertext_bytes
         shape = f"{self.numbers} {self.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}".encode()
         parts = (self.key.identifier, self.plan.digest, shape, statement)
@@ -276,7 +275,6 @@ class ChallengeChain:
         self._state = digest(self._label, (self._state, *parts))
 
     def weights(self, count: int) -> list[mpz]:
-        """Return the challenges e_l of step 2."""
         return challenges(f"{self._label}: weights", (self._state,), count)
 
     def primes(self) -> list[int]:
@@ -311,7 +309,6 @@ def hidden_rows(messages: Words, randomness: Randomness) -> Words:
 
 
 def padded(polynomials: Words, width: int) -> Words:
-    """Extend the coefficients of each row with zeros to `width`."""
     return np.pad(polynomials, ((0, 0), (0, width - polynomials.shape[1])))
 
 
@@ -370,7 +367,6 @@ class Prover(ABC):
         self.chain = layout.chain(statement, ciphertexts)
 
     def run(self) -> bytes:
-        """Return the encoded proof."""
         layout, key, chain = self.layout, self.layout.key, self.chain
         # 1
         mu, exponent = self.draw_mask(), mpz(self.randomness.bits(mask_bits(key)))
@@ -418,7 +414,6 @@ class Prover(ABC):
         return self.layout.masks(self.randomness)
 
     def quotients(self, weights: Weights, digits: Words, mask: Words, z: mpz) -> Words:
-        """Return the bits of the quotients of the equations by each prime, as rows."""
         totals = weights.entries.astype(np.int64) @ digits.reshape(-1).astype(np.int64)
         totals += weights.mask.astype(np.int64) @ mask.astype(np.int64)
         pairs = zip(totals.tolist(), weights.primes, strict=True)

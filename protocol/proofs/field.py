@@ -85,17 +85,14 @@ def _entrywise(compute: Any, a: Words, b: Words) -> Words:
 
 
 def add(a: Words, b: Words) -> Words:
-    """Return a + b, entry by entry."""
     return _entrywise(kernel().add, a, b)
 
 
 def sub(a: Words, b: Words) -> Words:
-    """Return a - b, entry by entry."""
     return _entrywise(kernel().subtract, a, b)
 
 
 def mul(a: Words, b: Words) -> Words:
-    """Return a * b, entry by entry."""
     return _entrywise(kernel().multiply, a, b)
 
 
@@ -106,7 +103,6 @@ def dot(weights: Words, rows: Words) -> Words:
 
 
 def column_sum(rows: Words) -> Words:
-    """Sum over the first axis."""
     sums = np.empty(rows.shape[1:], dtype=np.uint64)
     kernel().column_sums(sums, _words(rows))
     return sums
@@ -181,7 +177,6 @@ def _evaluated(polynomials: Words, size: int, shift: int, places: NDArray[np.int
 
 @lru_cache(maxsize=32)
 def _tables(length: int, size: int, shift: int) -> tuple[Words, Words]:
-    """Return what a transform multiplies by: powers of the root of order `length`, and the powers for each coset."""
     root = _root(size)
     cosets = range(size // length)
     scales = [powers(shift * pow(root, coset, PRIME) % PRIME, length) for coset in cosets]
@@ -190,20 +185,17 @@ def _tables(length: int, size: int, shift: int) -> tuple[Words, Words]:
 
 @lru_cache(maxsize=32)
 def _inverse_tables(length: int) -> tuple[Words, Words]:
-    """Return what a transform multiplies by when it interpolates."""
     scale = np.array([pow(length, PRIME - 2, PRIME)], dtype=np.uint64)
     return _twiddles(pow(_root(length), PRIME - 2, PRIME), length), np.repeat(scale, length)
 
 
 def _twiddles(root: int, length: int) -> Words:
-    """Return length / 2 powers of a root of unity of this order, then length / 4 of its square, and so on."""
     table = powers(root, max(1, length // 2))
     stages = [table[:: 1 << stage] for stage in range(length.bit_length() - 1)]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *stages])
 
 
 def _root(size: int) -> int:
-    """Return a root of unity of order `size`."""
     return pow(GENERATOR, (PRIME - 1) // size, PRIME)
 
 

@@ -32,14 +32,12 @@ def add(total: Words, a: Words, b: Words) -> None:
 
 
 def subtract(difference: Words, a: Words, b: Words) -> None:
-    """Write a - b."""
     below = np.less(a, b)
     np.subtract(a, b, out=difference)
     difference += np.multiply(below, _P, dtype=np.uint64)
 
 
 def multiply(product: Words, a: Words, b: Words) -> None:
-    """Write a * b."""
     if product.size <= _PIECE:
         _multiply(product, a, b)
         return
@@ -93,7 +91,6 @@ def inverses(result: Words, a: Words) -> None:
 
 
 def product(result: Words, left: Words, right: Words, rows: int) -> None:
-    """Write the matrix product of (rows, c) and (c, n)."""
     factors = left.T[:, :, None]
     step = max(1, _TOGETHER // (rows * max(1, len(right))))
     for at in range(0, right.shape[1], step):

@@ -92,7 +92,6 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> KnowledgeProof:
-    """Prove knowledge of the plaintexts of one sender's ciphertexts."""
     n = key.modulus
     mask = mpz(randomness.below(int(key.plaintext_modulus)))
     if mode == "full":
@@ -147,7 +146,6 @@ def first_wrong(
 def _holds_together(
     key: PublicKey, claims: Sequence[tuple[bytes, Sequence[mpz], KnowledgeProof]], randomness: Randomness
 ) -> bool:
-    """Return whether the weighted product of all claims' equations holds."""
     modulus = key.ciphertext_modulus
     bases: list[mpz] = []
     exponents: list[mpz] = []
@@ -213,7 +211,6 @@ def mask_bits(key: PublicKey) -> int:
 
 
 def answer_bits(key: PublicKey) -> int:
-    """Return the largest length of w in bits."""
     return mask_bits(key) + 1
 
 
@@ -228,6 +225,5 @@ def _comb(key: PublicKey) -> FixedBaseComb:
 
 
 def comb_shape(key: PublicKey) -> CombShape:
-    """Return the shape of the table of powers of h_s."""
     bits = answer_bits(key) + WEIGHT_BITS + 32
     return best_shape(bits, powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)

@@ -78,14 +78,12 @@ def _is_alone(places: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def _hash_columns(salts: bytes, columns: Words) -> bytes:
-    """Return the hashes of leaves."""
     hashes = bytearray(HASH_BYTES * columns.shape[1])
     kernel().hash_columns(hashes, salts, aligned(columns))
     return bytes(hashes)
 
 
 def _hash_pairs(hashes: bytes) -> bytes:
-    """Return the hashes of the parents of nodes, of each two that follow each other."""
     parents = bytearray(len(hashes) // 2)
     kernel().hash_pairs(parents, hashes)
     return bytes(parents)

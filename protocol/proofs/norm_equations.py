@@ -72,7 +72,6 @@ class EntrySplit:
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
-        """The largest absolute value of each part."""
         pairs = zip(self.places, self.offsets, strict=True)
         return tuple(max(offset, self.base**places - 1 - offset) for places, offset in pairs)
 
@@ -130,13 +129,11 @@ class NormEquations:
 
     @cached_property
     def pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """The pairs (a, b) of each Q_i."""
         parts = range(len(self.split.places))
         return tuple(tuple((a, i - a) for a in parts if i - a in parts) for i in range(self.count))
 
     @cached_property
     def _most(self) -> tuple[int, ...]:
-        """The largest absolute value of each Q_i."""
         largest = self.split.largest
         return tuple(self.points * sum(largest[a] * largest[b] for a, b in pairs) for pairs in self.pairs)
 

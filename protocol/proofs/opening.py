@@ -123,7 +123,6 @@ def verify(
 
 
 def _weighted(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], values: Sequence[mpz]) -> tuple[mpz, mpz]:
-    """Return C and D, the weighted products of ciphertexts and values."""
     size, ring = key.ciphertext_bytes, key.ring
     parts = (key.identifier, statement, *(x.to_bytes(size, "little") for x in (*ciphertexts, *values)))
     weights = challenges(f"{_LABEL}: weights", parts, len(ciphertexts))

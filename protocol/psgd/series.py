@@ -116,7 +116,6 @@ class Series:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all terms, 32 bytes."""
         return hashlib.sha256(b"psephos series\0" + repr(astuple(self)).encode()).digest()
 
     def scale_at(self, step: int) -> float:
@@ -220,7 +219,6 @@ class SeriesTerms:
         return hash(self.digest)
 
     def plan(self, step: int) -> PackingPlan:
-        """Return the packing plan of a step; raises as `Series.plan`."""
         return self.series.plan(self.threshold_key.key, step, bounded=self.proofs == "valid")
 
     def round(self, announcement: Announcement) -> Round:
@@ -266,20 +264,17 @@ class Announcement:
         return announcement
 
     def _check(self, series: Series) -> None:
-        """Raise MessageError unless the step and the point belong to the series."""
         if not 1 <= self.step <= series.steps:
             raise MessageError(f"the series has steps 1 to {series.steps}, there is no step {self.step}")
         if len(self.point) != series.dimension or not all(math.isfinite(x) for x in self.point):
             raise MessageError(f"a point of this series must consist of {series.dimension} finite numbers")
 
     def encode(self) -> bytes:
-        """Encode the message."""
         point = struct.pack(f">{len(self.point)}d", *self.point)
         return frame(Kind.ANNOUNCEMENT, self.terms_digest, self.step.to_bytes(4, "big"), self.nonce, point)
 
     @classmethod
     def decode(cls, data: bytes, terms: SeriesTerms) -> Announcement:
-        """Decode a received announcement."""
         d = terms.series.dimension
         reader = Reader(data, Kind.ANNOUNCEMENT, terms.digest, length=4 + 16 + 8 * d)
         step, nonce = reader.integer(4), reader.take(16)

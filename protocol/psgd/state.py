@@ -43,14 +43,12 @@ class PublishedSum:
     sums: tuple[int, ...] = field(repr=False)
 
     def encode(self, terms: SeriesTerms) -> bytes:
-        """Encode the message."""
         size = _size(terms, self.step)
         sums = b"".join(entry.to_bytes(size, "big", signed=True) for entry in self.sums)
         return frame(Kind.PUBLISHED_SUM, terms.digest, self.step.to_bytes(4, "big"), bytes([self.holder]), sums)
 
     @classmethod
     def decode(cls, data: bytes, terms: SeriesTerms) -> PublishedSum:
-        """Decode a received sum."""
         reader = Reader(data, Kind.PUBLISHED_SUM, terms.digest)
         step, holder = reader.integer(4), reader.integer(1)
         if not 1 <= step <= terms.series.steps:
@@ -68,13 +66,11 @@ class PublishedSum:
 
 @lru_cache(maxsize=4)  # all roles of a simulation compute the same value and the same next point
 def _most(terms: SeriesTerms, step: int) -> int:
-    """Return the largest magnitude of an entry of the sum of a step."""
     plan = terms.plan(step)
     return terms.series.parties * max(-plan.minimum, plan.maximum)
 
 
 def _size(terms: SeriesTerms, step: int) -> int:
-    """Return the encoded length of an entry of the sum of a step."""
     return _most(terms, step).bit_length() // 8 + 1
 
 
@@ -103,7 +99,6 @@ class DescentState:
 
     @classmethod
     def start(cls, terms: SeriesTerms) -> DescentState:
-        """Return the state before the first step, at the origin."""
         return cls(0, ((0.0,) * terms.series.dimension,))
 
     @property
@@ -120,7 +115,6 @@ class DescentState:
         return self.steps >= terms.series.steps or terms.descent.stopping(self.points)
 
     def announced(self, terms: SeriesTerms, entry: Entry, who: str) -> DescentState:
-        """Return the state after an announcement."""
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{who}: {entry.sender} announced a step; only the curator may do so")
         announcement = Announcement.decode(entry.data, terms)
@@ -192,12 +186,10 @@ class SeriesReader(Machine, PublicReader):
         return Step(SeriesFollowed(DescentState.start(self.terms)))
 
     def votes(self, step: FollowedStep) -> SumReader:
-        """Return the reader of a step's round."""
         return SumReader(self.name, step.round, public=True)
 
     @takes(SeriesFollowed, Kind.ANNOUNCEMENT)
     def receive_announcement(self, state: SeriesFollowed, entry: Entry) -> Step:
-        """Begin the next step; raises as `DescentState.announced`."""
         progress = state.progress.announced(self.terms, entry, self.name)
         assert progress.announcement is not None
         round_ = self.terms.round(progress.announcement)
@@ -221,7 +213,6 @@ class SeriesReader(Machine, PublicReader):
 
     @takes(SeriesFollowed, Kind.PUBLISHED_SUM)
     def receive_published_sum(self, state: SeriesFollowed, entry: Entry) -> Step:
-        """Record a published sum; raises as `DescentState.published`."""
         progress = state.progress.published(self.terms, entry)
         if progress.steps > state.progress.steps:
             *before, last = state.steps

@@ -63,31 +63,6 @@ def test_round_trip(election: Any, encodings: Any, kind: str) -> None:
     assert decode(encode(message, election.round), election.round) == message
 
 
-def test_the_errors_of_a_malformed_ballot(election: Any, encodings: Any) -> None:
-    data, _ = encodings["ballot"]
-
-    def put(at: int, what: bytes) -> bytes:
-        return data[:at] + what + data[at + len(what) :]
-
-    decode = lambda d: Ballot.decode(d, election.round)  # noqa: E731
-    round_at, party_at, signature_at = 9, 41, 45
-    with pytest.raises(WrongRoundError):
-        decode(put(round_at, bytes(32)))
-    for party in (5, 6, 255, 2**32 - 1):
-        with pytest.raises(UnknownPartyError):
-            decode(put(party_at, party.to_bytes(4, "big")))
-    with pytest.raises(ForgedSignatureError):
-        decode(put(signature_at, bytes(64)))
-    with pytest.raises(ForgedSignatureError):  # in another's name
-        decode(put(party_at, (2).to_bytes(4, "big")))
-    with pytest.raises(MessageError):
-        decode(encodings["tally request"][0])
-    with pytest.raises(MessageError):
-        decode(put(8, b"\3"))  # the right length, another type
-    with pytest.raises(MessageError):
-        decode(put(7, b"\1"))
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_ciphertexts_out_of_range_are_rejected(
     election: Any, encodings: Any, private_key: PrivateKey, place: int

@@ -34,7 +34,6 @@ from psephos.protocol.errors import (
     MessageError,
     ProofError,
     WrongPartialDecryptionError,
-    WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.sharing import lagrange_numerators
@@ -185,15 +184,6 @@ def test_why_a_ballot_is_refused_does_not_depend_on_batches(election: Any, proof
             errors |= {at + r.place: type(r.error) for r in rejections}
         refused.append(errors)
     assert refused == [{1: DuplicateBallotError, 3: CiphertextError, 4: DuplicateBallotError}] * len(board)
-
-
-def test_a_voter_rejects_a_round_that_allows_two_votes_per_sample(election: Any) -> None:
-    round_ = round_of(election, "valid")
-    with pytest.raises(WrongRoundError):
-        cast(election, replace(round_, group=1), 0)
-    for group in (0, -1, 1 << 32):
-        with pytest.raises(InvalidParameter):
-            replace(round_, group=group)
 
 
 @proofs

@@ -12,16 +12,14 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.audit.rounds import hold_election, short_key
+from psephos.audit.rounds import short_key
 from psephos.protocol.errors import DegreeError, InvalidParameter, WrongKeyError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode, fixed_base
 from psephos.protocol.paillier.generator import generator_power, logarithm
-from psephos.protocol.paillier.kernel import KERNELS, use
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import combine, deal
-from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.storage.values import decode, encode
 
 DEGREES = (1, 2, 3, 4)
@@ -114,34 +112,9 @@ def test_a_degree_is_part_of_a_key() -> None:
             PublicKey(keys[0].n, degree=bad)
 
 
-@pytest.mark.slow
-@settings(deadline=None, max_examples=25)
-@given(degrees, st.data())
-def test_packed_ballots_are_summed_under_every_degree(s: int, data: st.DataObject) -> None:
-    length = data.draw(st.integers(1, 300))
-    values = [data.draw(st.lists(st.integers(-5, 90), min_size=length, max_size=length)) for _ in range(3)]
-    with use(data.draw(st.sampled_from(KERNELS))):
-        election = hold_election(3, key=KEYS[s], length=length, span=(-5, 90), randomness=SimulationRandomness(s))
-        opened = election.count([election.ballot(party, row) for party, row in enumerate(values)])
-    assert opened.sums == tuple(map(sum, zip(*values, strict=True)))
-
-
 def test_a_plan_for_another_degree_is_rejected() -> None:
     plan = PackingPlan.for_key(KEYS[2].public_key, length=3, addends=4)
     assert plan.digest != PackingPlan.for_key(KEYS[1].public_key, length=3, addends=4).digest
     for s in (1, 3):
         with pytest.raises(WrongKeyError):
             plan.check_key(KEYS[s].public_key)
-
-
-@pytest.mark.parametrize(
-    ("length", "addends", "expected"),
-    [(100, 25, 1), (6760, 1000, 4), (43_000, 20_000, 4), (20, 20_000, 1)],
-    ids=["one ciphertext", "HAR", "KDD-99", "a short one"],
-)
-def test_best_degree_for_vectors(length: int, addends: int, expected: int) -> None:
-    """3072 bits: what suits HAR and KDD-99 sends at most 1.4 times the bits that its counts have."""
-    s = best_degree(3072, length=length, addends=addends)
-    plan = PackingPlan(length, addends, 0, 1, 3072, s)
-    assert s == expected
-    assert s == 1 or plan.ciphertexts * (s + 1) * 3072 <= 1.4 * length * math.ceil(math.log2(addends + 1))

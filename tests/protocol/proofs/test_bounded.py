@@ -34,7 +34,6 @@ from psephos.protocol.proofs.bounded import (
 )
 from psephos.protocol.proofs.codewords import Combinations, Verification, Weights
 from psephos.protocol.proofs.field import KERNELS, PRIME, Words, add, coefficients, ext_inverse, use, values
-from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.norm_equations import EntrySplit, NormEquations
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 
@@ -108,14 +107,6 @@ def test_every_vector_within_the_bounds_is_proved(private_key: PrivateKey, data:
     proof = prove(HERE, layout, entries, ciphertexts, witness)
     verify(HERE, layout, ciphertexts, proof)
     assert len(proof) <= layout.longest_proof
-
-
-@pytest.mark.parametrize("width", [2, 3, 4, 255, 65536, 1 << 32, (1 << 32) + 1, 1 << 40])
-def test_the_range_of_a_plan_is_a_little_wider_at_most(private_key: PrivateKey, width: int) -> None:
-    plan = bounded_plan(private_key.public_key, length=500, addends=3, minimum=-(width // 2), maximum=(width - 1) // 2)
-    layout = BoundedLayout.of(private_key.public_key, plan, 1)
-    proved = plan.maximum - plan.minimum + 1
-    assert width <= proved == layout.base**layout.digits <= width * (1 + 1 / (layout.base - 1)) ** layout.digits
 
 
 @settings(max_examples=40)
@@ -750,17 +741,6 @@ def test_a_proof_with_any_changed_byte_is_rejected(ballot: Ballot, data: st.Data
     place, flip = data.draw(st.integers(0, len(proof) - 1)), data.draw(st.integers(1, 255))
     with pytest.raises(ProofError):
         verify(HERE, layout, c, proof[:place] + bytes([proof[place] ^ flip]) + proof[place + 1 :])
-
-
-def test_lengths_and_words_outside_the_field(ballot: Ballot) -> None:
-    layout, c, _witness, proof = ballot
-    for bad in (b"", proof[:-1], proof + b"\0", proof[: len(proof) // 2], proof[32:]):
-        with pytest.raises(ProofError):
-            verify(HERE, layout, c, bad)
-    begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes + sum(layout.proof_parts[:2])
-    for at in (begin, begin + layout.proof_parts[2] - 8):
-        with pytest.raises(ProofError):
-            verify(HERE, layout, c, proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
 
 
 # -- constants and hiding

@@ -123,6 +123,14 @@ def test_a_path_has_one_length(places: list[int]) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
+def test_a_proof_has_one_length(module: ModuleType) -> None:
+    _, verify, proof = proof_of(module)
+    for bad in (b"", proof[:-1], proof + b"\0", proof[: len(proof) // 2], proof[32:]):
+        with pytest.raises(ProofError):
+            verify(bad)
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_every_message_decides_every_later_challenge(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Primes that are known before z, or combinations before the second matrix, let a sender prove anything."""
     layout, verify, proof = proof_of(module)

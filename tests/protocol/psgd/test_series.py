@@ -100,15 +100,6 @@ def test_bounds_of_noise_are_those_of_their_tails() -> None:
     assert gamma.sf(norm / 1.3, SERIES.dimension) > 2.0**-66 / tails
 
 
-def test_slots_have_room_for_vector_and_noise(terms: SeriesTerms) -> None:
-    assert (SERIES.pitch, SERIES.vector_bound()) == (2.0**-10, 5 * 1024 + 1)
-    assert replace(SERIES, bound=5.0001).vector_bound() == 5 * 1024 + 2
-    entry = SERIES.entry_bound(2)
-    assert entry == SERIES.vector_bound() + SERIES.fixed_bound() + SERIES.step_bound(2)
-    plan = SERIES.plan(terms.threshold_key.key, 2)
-    assert (plan.length, plan.addends, plan.minimum, plan.maximum, plan.key_bits) == (2, 3, -entry, entry, 512)
-
-
 def test_the_round_of_a_step_follows_from_the_terms(terms: SeriesTerms) -> None:
     announcement = Announcement(terms.digest, 2, b"n" * 16, (0.5, -1.0))
     made = terms.round(announcement)
