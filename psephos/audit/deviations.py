@@ -64,14 +64,9 @@ def request_attacks(
     return tuple(Attack(request.name, partial(run, request), request.expected, (OTHER_SUM,)) for request in REQUESTS)
 
 
-def try_requests(setting: AuditSetting, honest: Honest) -> dict[str, AttackResult]:
-    """Try every request of `REQUESTS`, and return the results by the requests' names."""
-    return {request.name: request.run(setting, honest) for request in REQUESTS}
-
-
 def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:
     """Check that every request but the agreed one is refused."""
-    results = try_requests(setting, honest)
+    results = {request.name: request.run(setting, honest) for request in REQUESTS}
     for name, result in results.items():
         if result.gains:
             return CheckResult(True, f"{name}: not refused")

@@ -21,14 +21,13 @@ from psephos.audit.adversary import Replacements, Tampering, is_of_kind
 from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, ORIGIN, RECORDS, STEPS, private_data, psgd_setting
 from psephos.audit.case_psgd import PARTIES as DESCENDING
-from psephos.audit.deviations import request_for, try_requests
+from psephos.audit.deviations import request_for
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import AuditSetting, FixedVoter, make_setting, round_of
 from psephos.audit.simulators import ideal_sum
 from psephos.curator.psgd.agreement import agree
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -51,7 +50,6 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
-from psephos.protocol.signing import SigningKey
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.specs.psgd import HONEST_GRADIENT
@@ -123,20 +121,6 @@ class Game:
             return {}
         evidence = f"what was opened is not the sum of the ballots of parties {list(valid)}"
         return {OTHER_SUM.name: evidence, self.vector.name: evidence}
-
-    def opening(
-        self, context: AnalysisContext, label: str, **changes: Any
-    ) -> tuple[Any, Round, list[tuple[str, bytes]], list[Ballot]]:
-        """Return fresh terms with some fields changed, the first round, the messages before its ballots, and these."""
-        terms = replace(self.terms(context, label), **changes)
-        before = self.before_ballots(terms)
-        round_ = self.round(terms, [data for _, data in before])
-        ballots = []
-        for role in self.roles(context, terms)[: self.parties]:
-            step = role.start()
-            posts = step.posts or role.receive(step.state, _entries(before)).posts
-            ballots.append(Ballot.decode(posts[0].data, round_))
-        return terms, round_, before, ballots
 
     def before_ballots(self, terms: Any) -> list[tuple[str, bytes]]:
         """Return the messages, with their senders, that the first ballots answer."""
@@ -324,6 +308,11 @@ def _twice(game: Game) -> Lie:
     return lie
 
 
+def _close(context: AnalysisContext, terms: Any, round_: Round, data: bytes) -> list[bytes]:
+    """Close the vote, which is the curator's to do."""
+    return [data, Close(round_.digest).encode()]
+
+
 def _wrong_share(shaped: bool) -> Lie:
     """Send a wrong partial decryption: a random one, or one that with holder 2's opens to another sum."""
 
@@ -464,101 +453,31 @@ def _announcing(terms: SeriesTerms) -> type[Tampering]:
     return Announces
 
 
-# -- a holder that is shown messages
-
-
-def _show(
-    game: Game, context: AnalysisContext, terms: Any, holder: int, messages: Iterable[tuple[str, bytes]]
-) -> tuple[bool, tuple[PsephosError, ...]]:
-    """Show a holder messages with their senders; return whether it opens something, and what it refuses."""
-    role = game.spec(context).holder(game.setting(context).ceremony.shares[holder - 1], terms)
-    step = role.receive(role.start().state, _entries(messages))
-    opens = any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
-    return opens, tuple(refusal.error for refusal in step.refused)
-
-
-def _cast(ballots: Iterable[Ballot]) -> list[tuple[str, bytes]]:
-    return [(f"party {ballot.party}", ballot.encode()) for ballot in ballots]
-
-
-def _open_own_round(context: AnalysisContext, expected: Any) -> AttackResult:
-    """Start a round with a roster of the curator's own keys (sybils), who post the ciphertexts and proof of party 0."""
-    _, round_, _, (victim, *_) = TALLY.opening(context, "own round")
-    sybils = [SigningKey.generate(context.coins("sybil", number)) for number in range(3)]
-    roster = tuple(key.verification_key for key in sybils)
-    own = replace(round_, roster=roster, minimum_ballots=2, nonce=bytes(16))
-    zeros = (mpz(1),) * own.plan.ciphertexts
-    copies = [
-        Ballot.sign(own, number, EncryptedVector(own.key, own.plan, ciphertexts), sybils[number], victim.proof)
-        for number, ciphertexts in enumerate((victim.ciphertexts, zeros))
-    ]
-    product, rejections = BallotProduct(own).add_all(copy.encode() for copy in copies)
-    rejected = tuple(rejection.error for rejection in rejections)
-    if len(product) or len(rejections) != 2:
-        return AttackResult(_all_of(TALLY, "sybils' ballots count"), rejected)
-    # The holder derives the round from its study, and refuses messages of any other.
-    request = TallyRequest(own.digest, product.members, product.digest).encode(own)
-    messages = [*_cast([victim]), *_cast(copies), ("curator", Close(own.digest).encode()), ("curator", request)]
-    opens, errors = _show(TALLY, context, round_, 1, messages)
-    answered = {HONEST_VOTE.name: "a holder answers in a round of sybils"} if opens or len(errors) < 4 else {}
-    return AttackResult(answered, (*rejected, *errors))
-
-
-def _open_early(context: AnalysisContext, expected: Any) -> AttackResult:
-    """Close below the minimum, request before the confirmations, and request less than was observed."""
-    terms, round_, _, honest = TALLY.opening(context, "early")
-    ballots, close = _cast(honest), ("curator", Close(round_.digest).encode())
-
-    def asks(requested: Sequence[Ballot]) -> tuple[str, bytes]:
-        return "curator", request_for(round_, requested).encode(round_)
-
-    attempts = {
-        "closed below the minimum": [*ballots[:1], close],
-        "asked without a close": [*ballots, asks(honest)],
-        "asked before the confirmations": [*ballots, close, asks(honest)],
-        "asked for all but one": [*ballots, close, asks(honest[:-1])],
-        "closed by a party": [*ballots, ("party 3", close[1])],
-    }
-    refused: list[PsephosError] = []
-    for what, messages in attempts.items():
-        opens, errors = _show(TALLY, context, terms, 1, messages)
-        refused += errors
-        if opens or not errors:
-            return AttackResult(_all_of(TALLY, f"{what}: a holder answers"), tuple(refused))
-    return AttackResult(errors=tuple(refused))
+# -- a board that differs between holders
 
 
 def _show_two_boards(game: Game, context: AnalysisContext, expected: Any) -> AttackResult:
     """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
-    terms, round_, before, ballots = game.opening(context, "two boards")
-    opened, refused = False, list[PsephosError]()
+    terms = game.terms(context, "two boards")
+    before = game.before_ballots(terms)
+    round_, ballots = game.round(terms, [data for _, data in before]), []
+    for role in game.roles(context, terms)[: game.parties]:
+        step = role.start()
+        posts = step.posts or role.receive(step.state, _entries(before)).posts
+        ballots.append(Ballot.decode(posts[0].data, round_))
+    opened, errors = False, list[PsephosError]()
     for holder, visible in ((1, ballots), (2, ballots[1:])):
         request = request_for(round_, visible)
-        messages = [*before, *_cast(visible), ("curator", Close(round_.digest).encode())]
+        messages = [*before, *((f"party {ballot.party}", ballot.encode()) for ballot in visible)]
+        messages.append(("curator", Close(round_.digest).encode()))
         for j in (holder, 3):
             messages.append((f"holder {j}", Confirmation(round_.digest, j, request.product_digest).encode()))
-        opens, errors = _show(game, context, terms, holder, [*messages, ("curator", request.encode(round_))])
-        opened |= opens
-        refused += errors
-    gains = _all_of(game, "holders of two boards open sums of one round") if opened else {}
-    return AttackResult(gains, tuple(refused))
-
-
-def _send_requests(context: AnalysisContext, expected: Any) -> AttackResult:
-    """Send every request of `deviations`, each of which would isolate votes, in a round with proofs."""
-
-    def honest(label: str) -> tuple[Round, list[Ballot]]:
-        _, round_, _, ballots = TALLY.opening(context, label, confirmations=0)
-        return round_, ballots
-
-    results = try_requests(TALLY.setting(context), honest)
-    answered = [f"{name}: not refused" for name, result in results.items() if result.gains]
-    errors = tuple(error for result in results.values() for error in result.errors)
-    return AttackResult(_all_of(TALLY, "; ".join(answered)) if answered else {}, errors)
-
-
-def _all_of(game: Game, evidence: str) -> dict[str, str]:
-    return dict.fromkeys((game.vector.name, OTHER_SUM.name, CULPRIT.name), evidence)
+        role = game.spec(context).holder(game.setting(context).ceremony.shares[holder - 1], terms)
+        step = role.receive(role.start().state, _entries([*messages, ("curator", request.encode(round_))]))
+        opened |= any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
+        errors += [refusal.error for refusal in step.refused]
+    gained = (game.vector.name, OTHER_SUM.name, CULPRIT.name) if opened else ()
+    return AttackResult(dict.fromkeys(gained, "holders of two boards open sums of one round"), tuple(errors))
 
 
 # -- the attacks
@@ -590,6 +509,7 @@ OF_VOTERS = (
     _tally("casts 2 votes", _PARTY, {Kind.BALLOT: _add_votes(2)}, ProofError, **_INVALID),
     _tally("casts 1000 votes", _PARTY, {Kind.BALLOT: _add_votes(1000)}, ProofError, **_INVALID),
     _tally("votes twice", _PARTY, {Kind.BALLOT: _twice(TALLY)}, DuplicateBallotError),
+    _tally("closes the vote", _PARTY, {Kind.BALLOT: _close}, UnexpectedMessageError),
     _tally("votes late", _PARTY, _replaced(TALLY, "a late ballot", lambda terms: Late, absent=True), LateBallotError),
 )
 OF_HOLDERS = (
@@ -598,11 +518,7 @@ OF_HOLDERS = (
     _tally("confirms another product", "holder 1", _OTHER_PRODUCT, UnconfirmedError, valid=0),
     _tally("confirms in another's name", "holder 1", {Kind.CONFIRMATION: _confirm(holder=2)}, ThresholdError, valid=0),
 )
-OF_CURATOR = (
-    _tally("opens a round of its own", "curator", _open_own_round, WrongRoundError),
-    _tally("opens early or less", "curator", _open_early, UnconfirmedError),
-    _tally("asks for what isolates", "curator", _send_requests, UnseenBallotError),
-)
+OF_CURATOR = (_tally("leaves a ballot out", "curator", {Kind.TALLY_REQUEST: _leave_out}, UnseenBallotError),)
 OF_BOARD = (_tally("shows two boards", "the board", partial(_show_two_boards, TALLY), UnconfirmedError),)
 
 ATTACKS = (*OF_VOTERS, *OF_HOLDERS, *OF_CURATOR, *OF_BOARD)

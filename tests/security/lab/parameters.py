@@ -49,6 +49,8 @@ from psephos.protocol.privacy.mechanisms import (
     SphericalLaplace,
     check_epsilon,
 )
+from psephos.protocol.proofs import knowledge
+from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
@@ -213,6 +215,17 @@ def key_shares() -> None:
         assert max(share.exponent.bit_length() for share in shares) <= shares[0].threshold_key.exponent_bits
 
 
+def batch_weights() -> None:
+    """The checker's own coins, when it looks at eight proofs at once: 64 bits for each."""
+    made, coins = cast("knowledge"), RecordedRandomness()
+    claims = []
+    for ballot in made.ballots():
+        statement = b"psephos ballot\0" + made.round.digest + ballot.party.to_bytes(4, "big")
+        claims.append((statement, ballot.ciphertexts, KnowledgeProof.decode(ballot.proof, made.round.key)))
+    assert knowledge.first_wrong(made.round.key, claims, randomness=coins) is None
+    assert len(coins.tape()) == BALLOTS * 64 // 8
+
+
 # -- what is hashed and signed, and what is fresh
 
 
@@ -368,6 +381,7 @@ def share_tails() -> None:
 
 WEAKER: tuple[tuple[str, Any, Callable[[], None]], ...] = (
     ("protocol.paillier.sharing.STATISTICAL_BITS", 40, key_shares),
+    ("protocol.proofs.knowledge.WEIGHT_BITS", 16, batch_weights),
     ("protocol.ceremony.form.FORM_BITS", 40, form_bases),
     ("protocol.pathak.terms.HIDING_BITS", 30, pathak_masks),
     ("protocol.privacy.precision.UNIFORM_BITS", 64, precision),
@@ -383,6 +397,7 @@ WEAKER: tuple[tuple[str, Any, Callable[[], None]], ...] = (
 MEASUREMENTS: dict[str, Callable[[], None]] = {
     **{f"exponents, {mode}": partial(exponents, mode) for mode in ("half", "short", "full")},
     "key shares": key_shares,
+    "weights of many proofs": batch_weights,
     "product digests": product_digests,
     "nonces": nonces,
     "confirmations": confirmations,
