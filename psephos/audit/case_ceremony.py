@@ -26,11 +26,9 @@ from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, choose, flat_primes, form_modulus
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.errors import ThresholdError
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, lagrange_numerators
-from psephos.protocol.paillier.threshold import KeyShare, combine
+from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.randomness import Randomness
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
@@ -41,9 +39,6 @@ TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, de
 SECRETS = names_of(KEY_SECRETS)
 PLACES = (0, 1, 2, -1)
 """Places, in the list of primes, of those whose residues are compared."""
-
-BATCHES = 60
-"""Batches within which a holder that rejects everything must be named: ten times the mean until a good candidate."""
 
 
 @dataclass(frozen=True)
@@ -195,26 +190,7 @@ def _residues_are_uniform(context: AnalysisContext) -> CheckResult:
         pairs += int(counts.sum())
         worst = min([worst, *(float(chisquare(row).pvalue) * 3 * prime for row in observed)])
     p_value = min(1.0, worst)
-    return CheckResult(
-        p_value <= context.rate, f"z given y, {pairs} pairs modulo 5, 7 and 11: p = {p_value:.2g}", p_value
-    )
-
-
-def _threshold(context: AnalysisContext) -> CheckResult:
-    """Check that t - 1 shares open nothing if the threshold is taken to be t - 1."""
-    for view in _views(context):
-        key = view.shares[0].threshold_key
-        ciphertexts = Encryptor(key.key, expected=1).encrypt([mpz(42)])
-        for share in view.shares:
-            try:
-                parts = {share.holder: share.partially_decrypt(ciphertexts)}
-                if combine(replace(key, threshold=TERMS.threshold - 1), parts) == [42]:
-                    return CheckResult(True, "one share opens a ciphertext")
-            except ThresholdError:
-                continue
-    return CheckResult(
-        False, f"no {TERMS.threshold - 1} of {TERMS.holders} shares opened in {context.views} ceremonies"
-    )
+    return CheckResult(p_value <= context.rate, f"z given y, {pairs} pairs modulo 5, 7 and 11: p = {p_value:.2g}")
 
 
 def _reads_all(context: AnalysisContext) -> CheckResult:
@@ -239,7 +215,6 @@ def _checks() -> Checks:
         else:
             checks.add("simulation", name, SECRETS, partial(_simulation, members), statistical=True)
     checks.add("residues", holders, SECRETS, _residues_are_uniform, statistical=True)
-    checks.add("threshold", holders, SECRETS, _threshold)
     return checks
 
 

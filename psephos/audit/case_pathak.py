@@ -383,7 +383,7 @@ def _order_of_places(kind: PathakKind, members: Members, context: AnalysisContex
         right += predicted == (party_name(place) in _compared_again(run))
     p_value = float(binomtest(right, len(runs), 0.5).pvalue)
     evidence = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
-    return CheckResult(p_value <= context.rate, evidence, p_value)
+    return CheckResult(p_value <= context.rate, evidence)
 
 
 def _exponents(run: ObservedRun, number: int) -> list[list[mpz]]:
@@ -424,7 +424,7 @@ def _jacobi_symbols(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     evidence = (
         f"{agree} of {factors} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
     )
-    return CheckResult(p_value <= context.rate, evidence, p_value)
+    return CheckResult(p_value <= context.rate, evidence)
 
 
 def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:

@@ -69,7 +69,7 @@ def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[s
     evidence += f", p = {test.p_value:.2g}, classifier {test.accuracy:.2f}"
     if test.differ:
         evidence += f" (they differ, most in {test.column})"
-    return CheckResult(test.differ, evidence, test.p_value)
+    return CheckResult(test.differ, evidence)
 
 
 def _ks(left: Array, right: Array) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from psephos.audit.attacks import Attack, AttackResult
-from psephos.audit.model import AnalysisContext, CheckResult
+from psephos.audit.attacks import AttackResult
+from psephos.audit.model import CheckResult
 from psephos.audit.settings import AuditSetting
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
@@ -50,18 +49,6 @@ class DeviatingRequest:
         except PsephosError as error:
             return AttackResult(errors=(error,))
         return AttackResult({OTHER_SUM.name: "not refused"} if answered else {})
-
-
-def request_attacks(
-    setting: Callable[[AnalysisContext], AuditSetting],
-    ballots: Callable[[AnalysisContext, str], tuple[Round, list[Ballot]]],
-) -> tuple[Attack, ...]:
-    """Return every request of `REQUESTS` as an attack on one kind of encrypted sum."""
-
-    def run(request: DeviatingRequest, context: AnalysisContext) -> AttackResult:
-        return request.run(setting(context), partial(ballots, context))
-
-    return tuple(Attack(request.name, partial(run, request), request.expected, (OTHER_SUM,)) for request in REQUESTS)
 
 
 def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:

@@ -35,16 +35,12 @@ T = TypeVar("T")
 
 
 class AnalysisContext:
-    """What all checks of one run of the analysis share: the number of views, the coins, and views already sampled.
-
-    With a seed the run is repeatable, so that a test is stable. Without one each run draws fresh coins, over which the
-    stated false-alarm rates hold.
-    """
+    """What all checks of one run of the analysis share: the number of views, the coins, and views already sampled."""
 
     def __init__(self, *, seed: int | None = None, views: int = 100, rate: float = 1e-4) -> None:
         """
         Args:
-            seed: of all coins; drawn by default.
+            seed: of all coins, which makes the run repeatable; drawn by default, as the false-alarm rates assume.
             views: views per side of a two-sample test.
             rate: the false-alarm rate of each test.
         """
@@ -71,12 +67,10 @@ class CheckResult:
     Attributes:
         leaks: whether the coalition learns the secrets of the check.
         evidence: what was tested and with which result, one sentence with numbers.
-        p_value: of a statistical check.
     """
 
     leaks: bool
     evidence: str
-    p_value: float | None = None
 
 
 Run = Callable[[AnalysisContext], CheckResult]

@@ -135,12 +135,6 @@ class Pipeline:
             return RunRecord(error=error)
 
 
-def table_options(table: PartyTable, directory: Path) -> dict[str, Any]:
-    """Write the table to the directory; return the options with which a command reads it."""
-    path = table.write(directory / "table.csv")
-    return {"data": str(path), "label": table.label, "party": table.party, "public": table.public or None}
-
-
 def _options(table: PartyTable, directory: Path, defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> Any:
     """Write the table to the directory; return the options with which a command reads it."""
     path = table.write(directory / "table.csv")

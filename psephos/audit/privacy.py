@@ -35,9 +35,7 @@ from psephos.parties.pathak_noise import noise_share
 from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.own_data import Own, OwnDataGrid, contrast_basis
-from psephos.protocol.grids.statistic import StatisticGrid
-from psephos.protocol.grids.vote_directions import VoteDirectionGrid
+from psephos.protocol.grids.own_data import Own, contrast_basis
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import (
@@ -65,6 +63,10 @@ AUDIT_DELTA = 1e-2
 Array = NDArray[np.float64]
 
 
+Run = Callable[[int, Randomness], Array]
+"""(which of two inputs, coins) -> an output of a mechanism, (D,)."""
+
+
 @dataclass(frozen=True)
 class MechanismExperiment:
     """One mechanism on a worst-case pair of inputs."""
@@ -73,7 +75,7 @@ class MechanismExperiment:
     dimension: int
     epsilon: float
     delta: float
-    run: Callable[[int, Randomness], Array]
+    run: Run
     score: Callable[[Array], Array]
 
 
@@ -138,22 +140,12 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Mec
     if not 0 < noise_factor <= 1:
         raise InvalidParameter(f"the noise factor must lie in (0, 1], not be {noise_factor}")
     for dimension in (1, 2, 3):
-        yield _vector("spherical-laplace", dimension, epsilon, 0.0, noise_factor)
-        yield _vector("discrete-laplace", dimension, epsilon, 0.0, noise_factor)
-        yield _vector("gaussian", dimension, epsilon, AUDIT_DELTA, noise_factor)
-    for dimension in (1, 2):
-        yield _statistic("spherical-laplace", 2, dimension, epsilon, noise_factor)
-    yield _statistic("spherical-laplace", 3, 1, epsilon, noise_factor)
-    yield _statistic("discrete-laplace", 2, 1, epsilon, noise_factor)
-    yield _statistic("gaussian", 2, 1, epsilon, noise_factor)
-    yield _own_data("own-data", "spherical-laplace", epsilon, noise_factor)
-    yield _own_data("own-data", "gaussian", epsilon, noise_factor)
-    yield _own_data("own-data", "discrete-laplace", epsilon, noise_factor)
-    yield _own_data("whitened", "spherical-laplace", epsilon, noise_factor)
-    yield _vote_directions("discrete-laplace", epsilon, noise_factor)
-    yield _vote_directions("gaussian", epsilon, noise_factor)
+        for mechanism in ("spherical-laplace", "discrete-laplace", "gaussian"):
+            yield _vector(mechanism, dimension, epsilon, noise_factor)
+    yield from _statistics(epsilon, noise_factor)
     yield _algorithm_2(epsilon, noise_factor)
-    yield _average(epsilon, noise_factor)
+    averages = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
+    yield _perturbation("average", averages, average(1.0, 2), epsilon, noise_factor)
     yield from _joint(epsilon, noise_factor)
     yield _pathak(epsilon, noise_factor)
     yield _gop(epsilon, noise_factor)
@@ -174,97 +166,102 @@ def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
     raise InvalidParameter(f"the audit cannot scale the noise of {type(mechanism).__name__}")
 
 
-def _distance_score(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Array], Array]:
-    """Return the score ||o - two||^power - ||o - one||^power, monotone in the log-likelihood ratio."""
+def _between(
+    name: str, claim: tuple[float, float], run: Run, ends: Sequence[Array], norm: int = 2, power: int = 1
+) -> MechanismExperiment:
+    """Return an experiment scored by ||o - two||^power - ||o - one||^power, monotone in the log-likelihood ratio.
+
+    `claim`: epsilon and delta; `ends`: the two inputs without noise.
+    """
 
     def score(outputs: Array) -> Array:
-        to_two = np.linalg.norm(outputs - two, ord=norm, axis=1) ** power
-        to_one = np.linalg.norm(outputs - one, ord=norm, axis=1) ** power
+        to_one, to_two = (np.linalg.norm(outputs - end, ord=norm, axis=1) ** power for end in ends)
         difference: Array = to_two - to_one
         return difference
 
-    return score
+    return MechanismExperiment(name, len(ends[0]), *claim, run, score)
 
 
-def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: float) -> MechanismExperiment:
+def _vector(name: str, dimension: int, epsilon: float, factor: float) -> MechanismExperiment:
     """Return a vector of sensitivity 1, rounded to the lattice: the inputs differ by 1 along the first axis."""
-    norm = "l1" if name == "discrete-laplace" else "l2"
-    pitch = choose_pitch(1.0, dimension)
-    bound = with_lattice(Sensitivity(1.0, norm=norm), pitch, dimension).value
+    gaussian, norm = name == "gaussian", 1 if name == "discrete-laplace" else 2
+    pitch, delta = choose_pitch(1.0, dimension), AUDIT_DELTA if gaussian else 0.0
+    bound = with_lattice(Sensitivity(1.0, norm="l1" if norm == 1 else "l2"), pitch, dimension).value
     mechanism: NoiseMechanism
-    if name == "spherical-laplace":
-        mechanism = SphericalLaplace.for_epsilon(bound, epsilon, dimension, pitch)
-    elif name == "discrete-laplace":
+    if gaussian:
+        mechanism = RoundedGaussian.for_epsilon_delta(bound, epsilon, delta, dimension, pitch)
+    elif norm == 1:
         mechanism = DiscreteLaplace.for_epsilon(bound / pitch, epsilon, dimension, pitch)
     else:
-        mechanism = RoundedGaussian.for_epsilon_delta(bound, epsilon, delta, dimension, pitch)
+        mechanism = SphericalLaplace.for_epsilon(bound, epsilon, dimension, pitch)
     mechanism = _weakened(mechanism, factor)
     values = np.zeros((2, dimension)) + pitch / 3
     values[1, 0] += 1.0
-    return MechanismExperiment(
-        name,
-        dimension,
-        epsilon,
-        delta,
-        lambda which, randomness: release(values[which], mechanism, randomness),
-        _distance_score(values[0], values[1], 1 if norm == "l1" else 2, 2 if name == "gaussian" else 1),
-    )
+
+    def run(which: int, randomness: Randomness) -> Array:
+        return release(values[which], mechanism, randomness)
+
+    return _between(name, (epsilon, delta), run, list(values), norm, 2 if gaussian else 1)
 
 
-def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of a statistic, M = 3: one party reverses its votes on two classes, on the first axis."""
+def _statistics(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
+    """Yield the releases of statistics, of two or three parties, one of which reverses what it gives.
+
+    Votes are reversed on two classes, on the first axis; own rows change their labels; probabilities are mirrored.
+    """
+    laplace: MechanismName = "spherical-laplace"
+    planned: dict[str, Any] = {"epsilon": epsilon, "delta": AUDIT_DELTA}
     side = np.array([1.0, -1.0] * 4)
-    X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
-    plan = plan_statistic(X, classes, 3, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, rank=rank)
-    assert isinstance(plan.grid, StatisticGrid)
-    others = np.ones((8, classes), dtype=np.int64)
-    others[:, 2:] = 0
-    votes = [np.eye(classes, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
-    name = "statistic" if classes == 2 else f"statistic, {classes} classes"
-    return _sum_release(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
-
-
-def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of own data or of its whitened classifier, M = 2: one party reverses its labels."""
-    plan = plan_statistic(
-        np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source=source
+    votes: tuple[tuple[MechanismName, int, int], ...] = (
+        (laplace, 2, 1),
+        (laplace, 2, 2),
+        (laplace, 3, 1),
+        ("discrete-laplace", 2, 1),
+        ("gaussian", 2, 1),
     )
-    assert isinstance(plan.grid, OwnDataGrid)
-    totals = [own_vector(plan.grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
-    return _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
-
-
-def _vote_directions(mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of directions of votes, three classes, M = 2: one party's probabilities are mirrored."""
-    plan = plan_statistic(
-        np.array([[1.0], [-1.0]]),
-        3,
-        2,
-        epsilon=epsilon,
-        delta=AUDIT_DELTA,
-        mechanism=mechanism,
-        source="vote-directions",
+    for mechanism, classes, rank in votes:
+        X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
+        plan = plan_statistic(X, classes, 3, mechanism=mechanism, rank=rank, **planned)
+        others = np.ones((8, classes), dtype=np.int64)
+        others[:, 2:] = 0
+        own = [np.eye(classes, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
+        name = "statistic" if classes == 2 else f"statistic, {classes} classes"
+        grid: Any = plan.grid
+        yield _sum_release(f"{name}, {mechanism}", plan, [grid.total(others + vote) for vote in own], factor)
+    points = np.array([[1.0], [-1.0]])
+    rows: tuple[tuple[Own, MechanismName], ...] = (
+        ("own-data", laplace),
+        ("own-data", "gaussian"),
+        ("own-data", "discrete-laplace"),
+        ("whitened", laplace),
     )
-    assert isinstance(plan.grid, VoteDirectionGrid)
+    for source, mechanism in rows:
+        plan = plan_statistic(points, 2, 2, mechanism=mechanism, source=source, **planned)
+        grid = plan.grid
+        totals = [own_vector(grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
+        yield _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
+    directions: tuple[MechanismName, ...] = ("discrete-laplace", "gaussian")
     labels = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
-    totals = [plan.grid.contribution(probabilities) for probabilities in (labels, 2 / 3 - labels)]
-    return _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
+    for mechanism in directions:
+        plan = plan_statistic(points, 3, 2, mechanism=mechanism, source="vote-directions", **planned)
+        grid = plan.grid
+        totals = [grid.contribution(probabilities) for probabilities in (labels, 2 / 3 - labels)]
+        yield _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
 
 
 def _sum_release(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> MechanismExperiment:
     """Return `release_sum` of two neighbouring sums, in contrasts."""
     assert plan.mechanism is not None
-    weak = replace(plan, mechanism=_weakened(plan.mechanism, factor))
-    basis = contrast_basis(plan.classes)
+    weak, basis = replace(plan, mechanism=_weakened(plan.mechanism, factor)), contrast_basis(plan.classes)
 
     def run(which: int, randomness: Randomness, plan: StatisticPlan = weak) -> Array:
         contrasts: Array = (basis @ release_sum(totals[which], plan, randomness).T).ravel()
         return contrasts
 
-    one, two = (run(which, SYSTEM, replace(plan, mechanism=None)) for which in (0, 1))
+    ends = [run(which, SYSTEM, replace(plan, mechanism=None)) for which in (0, 1)]
     norm = 1 if isinstance(plan.mechanism, DiscreteLaplace) else 2
-    score = _distance_score(one, two, norm, 2 if isinstance(plan.mechanism, RoundedGaussian) else 1)
-    return MechanismExperiment(name, plan.dimension, plan.epsilon or 0.0, plan.delta, run, score)
+    power = 2 if isinstance(plan.mechanism, RoundedGaussian) else 1
+    return _between(name, (plan.epsilon or 0.0, plan.delta), run, ends, norm, power)
 
 
 def _algorithm_2(epsilon: float, factor: float) -> MechanismExperiment:
@@ -275,24 +272,15 @@ def _algorithm_2(epsilon: float, factor: float) -> MechanismExperiment:
     return _perturbation("output perturbation", minimisers, bound, epsilon, factor)
 
 
-def _average(epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the average of two parties' parameters in the unit ball, one of which changes."""
-    averages = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
-    return _perturbation("average", averages, average(1.0, 2), epsilon, factor)
-
-
 def _perturbation(
     name: str, inputs: Sequence[Perturbable], bound: Sensitivity, epsilon: float, factor: float
 ) -> MechanismExperiment:
     """Return `psephos.curator.hamm.release.perturb` on two neighbouring vectors."""
-    return MechanismExperiment(
-        name,
-        len(inputs[0].w),
-        epsilon,
-        0.0,
-        lambda which, randomness: perturb(inputs[which], bound, epsilon / factor, randomness=randomness).w,
-        _distance_score(inputs[0].w, inputs[1].w, 2),
-    )
+
+    def run(which: int, randomness: Randomness) -> Array:
+        return perturb(inputs[which], bound, epsilon / factor, randomness=randomness).w
+
+    return _between(name, (epsilon, 0.0), run, [one.w for one in inputs])
 
 
 def _noisy_sums(
@@ -303,8 +291,8 @@ def _noisy_sums(
     def run(which: int, randomness: Randomness) -> Array:
         return np.array([float(which * step + draw(randomness)) for _ in range(steps)])
 
-    second, norm = np.full(steps, float(step)), 2 if delta else 1
-    return MechanismExperiment(name, steps, epsilon, delta, run, _distance_score(np.zeros(steps), second, norm, norm))
+    norm = 2 if delta else 1
+    return _between(name, (epsilon, delta), run, [np.zeros(steps), np.full(steps, float(step))], norm, norm)
 
 
 def _joint(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:

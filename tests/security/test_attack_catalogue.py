@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -10,22 +11,33 @@ from psephos.audit import case_pathak, liars
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.case_statistic import SUMS
 from psephos.audit.case_tally import PARAMETERS, VOTES
-from psephos.audit.deviations import REQUESTS, DeviatingRequest, request_attacks
+from psephos.audit.deviations import REQUESTS, DeviatingRequest
 from psephos.audit.model import AnalysisContext
 from psephos.audit.run import CASES
+from psephos.audit.sums import SumAnalysis
 from psephos.protocol.errors import InvalidParameter, ProofError, PsephosError, ThresholdError
 from psephos.specs.average import OwnDataSpec
 from psephos.specs.registry import SPECS
-from psephos.specs.secrets import KEY_SECRETS, Secret, names_of
+from psephos.specs.secrets import KEY_SECRETS, OTHER_SUM, Secret, names_of
+
+
+def request_attacks(analysis: SumAnalysis) -> tuple[Attack, ...]:
+    """Return every request of `REQUESTS` as an attack on one kind of encrypted sum."""
+
+    def run(request: DeviatingRequest, context: AnalysisContext) -> AttackResult:
+        return request.run(analysis.setting(context), partial(analysis.ballots, context))
+
+    return tuple(Attack(one.name, partial(run, one), one.expected, (OTHER_SUM,)) for one in REQUESTS)
+
 
 ATTACKS = {
     "tally": liars.ATTACKS,
-    "statistic": request_attacks(SUMS["statistic"].setting, SUMS["statistic"].ballots),
-    "rehearsed": request_attacks(SUMS["rehearsed"].setting, SUMS["rehearsed"].ballots),
-    "record": request_attacks(SUMS["record"].setting, SUMS["record"].ballots),
-    "regression": request_attacks(SUMS["record"].setting, SUMS["record"].ballots),  # its round is that of a record step
-    "evaluation": request_attacks(SUMS["evaluation"].setting, SUMS["evaluation"].ballots),
-    "average": request_attacks(PARAMETERS.setting, PARAMETERS.ballots),
+    "statistic": request_attacks(SUMS["statistic"]),
+    "rehearsed": request_attacks(SUMS["rehearsed"]),
+    "record": request_attacks(SUMS["record"]),
+    "regression": request_attacks(SUMS["record"]),  # its round is that of a record step
+    "evaluation": request_attacks(SUMS["evaluation"]),
+    "average": request_attacks(PARAMETERS),
     "psgd": liars.PSGD_ATTACKS,
     "pathak": case_pathak.ATTACKS,
 }
@@ -50,7 +62,7 @@ def test_an_attack_is_detected_as_expected(protocol: str, attack: Attack) -> Non
 
 def test_every_deviating_request_is_refused_as_expected() -> None:
     context = AnalysisContext(seed=20260, views=2)
-    attacks = request_attacks(VOTES.setting, VOTES.ballots)
+    attacks = request_attacks(VOTES)
     assert [attack.name for attack in attacks if not attack.met_by(attack.run(context))] == []
 
 
