@@ -22,13 +22,12 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from scipy.stats import binomtest
 
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
-from psephos.audit.compare import compare_samples
+from psephos.audit.compare import compare_samples, noise_features
 from psephos.audit.matrix import EXPECTED, PATHAK_MEMBERS, pathak_members
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members, case_of
 from psephos.audit.pathak_runs import (
@@ -334,9 +333,6 @@ def _freshness(kind: PathakKind, members: Members, context: AnalysisContext) -> 
                 return CheckResult(True, relation)
     if not checked:
         raise InvalidParameter("this coalition can open everything that it receives: there is nothing to check")
-    relation = _searchable_factor(real_runs(context, kind)[0], members)
-    if relation:
-        return CheckResult(True, relation)
     return CheckResult(False, f"{checked} ciphertexts, each with randomness of its own")
 
 
@@ -377,8 +373,7 @@ def _order_of_places(kind: PathakKind, members: Members, context: AnalysisContex
     """Check that pi_1 alone does not predict who wins the first comparison, which needs pi_2."""
     right, runs, place = 0, real_runs(context, kind), members.parties[0]
     for run in runs:
-        owners = inverse(run.order)
-        partner = place - 1 if place % 2 else place + 1
+        owners, partner = inverse(run.order), place - 1 if place % 2 else place + 1
         predicted = SIZES[owners[place]] < SIZES[owners[partner]]
         right += predicted == (party_name(place) in _compared_again(run))
     p_value = float(binomtest(right, len(runs), 0.5).pvalue)
@@ -390,22 +385,6 @@ def _exponents(run: ObservedRun, number: int) -> list[list[mpz]]:
     """Return the exponents of a party: for each base, one packed exponent per ciphertext."""
     plan, bound = noise_plan(run.terms, run.keys.curator.public_key), noise_bound(run.terms)
     return [plan.pack([e + bound for e in noise]) for noise in run.contributions[number].noise]
-
-
-def _searchable_factor(run: ObservedRun, members: Members) -> str | None:
-    """Return which noise factor is a power of its bases without fresh randomness, in words; None when none is."""
-    if LEADER not in members.parties:
-        return None
-    modulus = run.keys.curator.public_key.ciphertext_modulus
-    for message, content in run.messages(Kind.NOISE_FACTOR):
-        number = int(message.sender.split()[1])
-        for place, c in enumerate(content.ciphertexts):
-            power = mpz(1)
-            for base, packed in zip(run.bases(number), _exponents(run, number), strict=True):
-                power = power * gmpy2.powmod(base, packed[place], modulus) % modulus
-            if c == power and message.sender not in members.names:
-                return f"noise factor {place} of {message.sender} is a power of ciphertexts seen: it can be searched"
-    return None
 
 
 def _jacobi_symbols(kind: PathakKind, context: AnalysisContext) -> CheckResult:
@@ -432,18 +411,15 @@ def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     honest = 1
     terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
     generator = np.random.default_rng([context.seed, 82])
-    sides: tuple[list[Row], ...] = ([], [])
+    drawn, real = [], []
     for i in range(12 * context.views):
-        if terms.variant == "printed":
-            real = own_noise(terms, min(SIZES), context.coins("noise law", i))
-        else:
-            real = noise_share(terms, terms.smallest_size, context.coins("noise law", i))
-        for side, noise in zip(sides, (real, _ideal_noise(terms, honest, generator)), strict=True):
-            row = {f"noise {place}": float(entry) for place, entry in enumerate(noise)}
-            row |= {f"|{name}|": abs(entry) for name, entry in row.items()}
-            side.append(row | {"sum of |noise|": float(np.abs(noise).sum())})
+        coins = context.coins("noise law", i)
+        printed = terms.variant == "printed"
+        noise = own_noise(terms, min(SIZES), coins) if printed else noise_share(terms, terms.smallest_size, coins)
+        real.append(noise_features(noise))
+        drawn.append(noise_features(_ideal_noise(terms, honest, generator)))
     whose = "the smallest party's noise" if terms.variant == "printed" else "the share of the one honest party"
-    return compare_samples(context, sides, f"{whose} against the law")
+    return compare_samples(context, (real, drawn), f"{whose} against the law")
 
 
 # -- cells
@@ -524,9 +500,9 @@ def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Membe
         sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
         checks.add("freshness", name, sealed, partial(_freshness, kind, m))
     if m.parties and not m.curator:
+        checks.add("masked shares", name, sizes, partial(_linked_shares, kind, m))
         if KINDS[kind].get("comparisons") != "all-pairs":  # there no message depends on an order
             checks.add("order of places", name, sizes, partial(_order_of_places, kind, m), statistical=True)
-        checks.add("masked shares", name, sizes, partial(_linked_shares, kind, m))
     if "sizes" in coalition.granted:
         checks.add("sizes read", name, sizes, partial(_reads_sizes, kind))
     if "noise" in coalition.granted:

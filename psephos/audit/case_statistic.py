@@ -15,7 +15,7 @@ to the curator, and the parties' vectors are hidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.audit.compare import compare_samples
+from psephos.audit.compare import compare_samples, noise_features
 from psephos.audit.matrix import STATISTICS as STATISTIC_SECRETS
 from psephos.audit.matrix import SUM_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
@@ -187,8 +187,8 @@ class NoisySum(SumAnalysis):
             return [value - own for value, own in zip(vector, exact[party], strict=True)]
 
         generator, runs = np.random.default_rng([context.seed, 79]), range(12 * context.views)
-        real = [_noise_features(ideal_sum(*(noise(run, party) for party in range(HONEST)))) for run in runs]
-        drawn = [_noise_features(self.noise(len(exact[0]), HONEST, generator)) for _ in runs]
+        real = [noise_features(ideal_sum(*(noise(run, party) for party in range(HONEST)))) for run in runs]
+        drawn = [noise_features(self.noise(len(exact[0]), HONEST, generator)) for _ in runs]
         return compare_samples(context, (real, drawn), f"{HONEST} honest share against the whole law")
 
     def same_inputs(self, context: AnalysisContext) -> CheckResult:
@@ -209,13 +209,6 @@ class NoisySum(SumAnalysis):
         if ballots[0] == ballots[1]:
             return CheckResult(False, f"{compared} are equal byte for byte")
         return CheckResult(True, f"{compared} are different: they tell which it was")
-
-
-def _noise_features(noise: Sequence[int]) -> dict[str, float]:
-    """Return what is compared of one draw of the noise: its entries, their magnitudes, and its L1 norm."""
-    entries = {f"entry {place}": float(e) for place, e in enumerate(noise)}
-    entries |= {f"|{name}|": abs(e) for name, e in entries.items()}
-    return entries | {"the L1 norm": float(sum(map(abs, noise)))}
 
 
 def _case(name: str, analysis: NoisySum) -> Case:

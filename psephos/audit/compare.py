@@ -72,6 +72,13 @@ def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[s
     return CheckResult(test.differ, evidence)
 
 
+def noise_features(noise: Sequence[int]) -> dict[str, float]:
+    """Return what is compared of one draw of noise: its entries, their magnitudes, and its L1 norm."""
+    entries = {f"entry {place}": float(e) for place, e in enumerate(noise)}
+    entries |= {f"|{name}|": abs(e) for name, e in entries.items()}
+    return entries | {"the L1 norm": float(sum(map(abs, noise)))}
+
+
 def _ks(left: Array, right: Array) -> float:
     """Return the exact Kolmogorov-Smirnov p-value of two samples of the same size (conservative under ties)."""
     points = np.concatenate([left, right])

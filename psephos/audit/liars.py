@@ -373,48 +373,47 @@ def _leave_out(context: AnalysisContext, terms: Any, round_: Round, data: bytes)
 # -- attacks by messages that no honest role sends
 
 
-class Forger(Tampering):
-    """A party that sends no ballot of its own, but in the first step one that it makes of all others' ballots."""
-
-    also_reads = frozenset({Kind.BALLOT})
-
-    def __init__(self, honest: Role, forge: Callable[[list[bytes], list[bytes]], bytes]) -> None:
-        super().__init__(honest, lambda post, seen: ())
-        self._forge = forge
-
-    def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
-        announced, ballots = ([e.data for e in seen if e.is_a(kind)] for kind in (Kind.ANNOUNCEMENT, Kind.BALLOT))
-        return [Post(BOARD, self._forge(announced, ballots))] if ballots else []
+MakeRole = Callable[[AnalysisContext, Any, Role], Role]
+"""(context, terms, the honest role) -> a role in its place."""
 
 
-def _forge(game: Game, how: str) -> Run:
-    """Post the ballot of party 0 once more, re-randomised, or the inverse of all others', so that party 0's remains."""
+def _replaced(game: Game, what: str, make: MakeRole, absent: bool = True) -> Run:
+    """Return the attack of another role in the place of a party, whose ballot is `absent` from the valid ones."""
 
     def run(context: AnalysisContext, expected: Any) -> AttackResult:
-        what = f"a ballot that is the {how} of others"
         terms = game.terms(context, what)
-
-        def forge(announced: list[bytes], encoded: list[bytes]) -> bytes:
-            round_ = game.round(terms, announced)
-            first, *others = sorted((Ballot.decode(data, round_) for data in encoded), key=lambda b: b.party)
-            modulus, columns = round_.key.ciphertext_modulus, first.ciphertexts
-            if how == "inverse":
-                products = ([other.ciphertexts[place] for other in others] for place in range(len(columns)))
-                columns = tuple(gmpy2.invert(_product(product, modulus), modulus) for product in products)
-            zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * len(columns))
-            return game.signed(context, round_, map(lambda c, z: c * z % modulus, columns, zeros), first.proof)
-
-        outcome = game.run(context, terms, {game.liar: lambda honest: Forger(honest, forge)})
-        return game.judge(context, outcome, game.liar, expected, range(game.parties - 1))
+        outcome = game.run(context, terms, {game.liar: partial(make, context, terms)})
+        return game.judge(context, outcome, game.liar, expected, range(game.parties - absent))
 
     return run
 
 
-def _product(values: Iterable[mpz], modulus: mpz) -> mpz:
-    product = mpz(1)
-    for value in values:
-        product = product * value % modulus
-    return product
+def _forge(game: Game, how: str) -> Run:
+    """Post the ballot of party 0 once more, re-randomised, or the inverse of another, which takes it off the sum."""
+
+    class Forger(Tampering):
+        """A party that sends no ballot of its own, but in the first step one that it makes of others' ballots."""
+
+        also_reads = frozenset({Kind.BALLOT})
+
+        def __init__(self, context: AnalysisContext, terms: Any, honest: Role) -> None:
+            super().__init__(honest, lambda post, seen: ())
+            self._context, self._terms = context, terms
+
+        def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
+            announced, encoded = ([e.data for e in seen if e.is_a(kind)] for kind in (Kind.ANNOUNCEMENT, Kind.BALLOT))
+            if not encoded:
+                return []
+            round_ = game.round(self._terms, announced)
+            first, second, *_ = sorted((Ballot.decode(data, round_) for data in encoded), key=lambda b: b.party)
+            modulus, columns = round_.key.ciphertext_modulus, first.ciphertexts
+            if how == "inverse":
+                columns = tuple(gmpy2.invert(c, modulus) for c in second.ciphertexts)
+            zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * len(columns))
+            made = map(lambda c, z: c * z % modulus, columns, zeros)
+            return [Post(BOARD, game.signed(self._context, round_, made, first.proof))]
+
+    return _replaced(game, f"a ballot that is the {how} of another", Forger)
 
 
 class Late(Tampering):
@@ -431,26 +430,12 @@ class Late(Tampering):
         return replace(step, posts=(*step.posts, *self.honest.start().posts)) if closed else step
 
 
-def _replaced(game: Game, what: str, role: Callable[[Any], type[Tampering]], absent: bool = False) -> Run:
-    """Return the attack in which the deviating party is a role of a class, made of the terms."""
+class Announces(Tampering):
+    """A party that announces the first step before the curator does, in another round."""
 
-    def run(context: AnalysisContext, expected: Any) -> AttackResult:
-        terms = game.terms(context, what)
-        outcome = game.run(context, terms, {game.liar: role(terms)})
-        return game.judge(context, outcome, game.liar, expected, range(game.parties - absent))
-
-    return run
-
-
-def _announcing(terms: SeriesTerms) -> type[Tampering]:
-    """Return a party that announces the first step before the curator does, in another round."""
-
-    class Announces(Tampering):
-        def start(self) -> Step:
-            announcement = Announcement.create(terms, 1, ORIGIN)
-            return replace(super().start(), posts=(Post(BOARD, announcement.encode()),))
-
-    return Announces
+    def start(self) -> Step:
+        announcement = Announcement.create(self.honest.terms, 1, ORIGIN)  # type: ignore[attr-defined]
+        return replace(super().start(), posts=(Post(BOARD, announcement.encode()),))
 
 
 # -- a board that differs between holders
@@ -499,6 +484,7 @@ def _attack(
 _tally, _descent = partial(_attack, TALLY), partial(_attack, DESCENT)
 _PARTY, _STEP, _OPENED = TALLY.liar, Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION
 _RANDOM, _SHAPED = {_OPENED: _wrong_share(False)}, {_OPENED: _wrong_share(True)}
+_LATE = _replaced(TALLY, "a late ballot", lambda context, terms, honest: Late(honest))
 _INVALID: dict[str, Any] = {"proofs": "valid", "valid": 4}
 _OTHER_PRODUCT = {Kind.CONFIRMATION: _confirm(product_digest=bytes(32))}
 
@@ -510,7 +496,7 @@ OF_VOTERS = (
     _tally("casts 1000 votes", _PARTY, {Kind.BALLOT: _add_votes(1000)}, ProofError, **_INVALID),
     _tally("votes twice", _PARTY, {Kind.BALLOT: _twice(TALLY)}, DuplicateBallotError),
     _tally("closes the vote", _PARTY, {Kind.BALLOT: _close}, UnexpectedMessageError),
-    _tally("votes late", _PARTY, _replaced(TALLY, "a late ballot", lambda terms: Late, absent=True), LateBallotError),
+    _tally("votes late", _PARTY, _LATE, LateBallotError),
 )
 OF_HOLDERS = (
     _tally("answers at random", "holder 1", _RANDOM, WrongPartialDecryptionError),
@@ -525,6 +511,7 @@ ATTACKS = (*OF_VOTERS, *OF_HOLDERS, *OF_CURATOR, *OF_BOARD)
 """All attacks on the tally."""
 
 _GIVER = DESCENT.liar
+_OWN_STEP = _replaced(DESCENT, "its own step", lambda context, terms, honest: Announces(honest), absent=False)
 _FROM_LIE: dict[str, dict[Kind, Lie]] = {
     "curator": {_STEP: _continue_from_lie},
     "holder 1": {Kind.PUBLISHED_SUM: _publish},
@@ -534,7 +521,7 @@ OF_GIVERS = (
     _descent("copies a ballot", _GIVER, _forge(DESCENT, "copy"), ProofError),
     _descent("makes a ballot of others", _GIVER, _forge(DESCENT, "inverse"), ProofError),
     _descent("answers twice", _GIVER, {Kind.BALLOT: _twice(DESCENT)}, DuplicateBallotError),
-    _descent("announces steps", _GIVER, _replaced(DESCENT, "its own step", _announcing), UnexpectedMessageError),
+    _descent("announces steps", _GIVER, _OWN_STEP, UnexpectedMessageError),
 )
 OF_STEP_HOLDERS = (
     _descent("answers at random", "holder 1", _RANDOM, WrongPartialDecryptionError),
