@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,15 +85,9 @@ def party_of(context: AnalysisContext, agreement: Agreement, number: int, coins:
     return spec.party(number, key, local, terms, encryptor=encryptor, randomness=coins)
 
 
-def _published(terms: SeriesTerms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
-    """Return the entries in which these holders publish the sums of a step."""
-    messages = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
-    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in messages.items()]
-
-
-def announced(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+def announced(announcement: Announcement) -> list[Entry]:
     """Return the entry of an announcement on the board."""
-    return [Entry(announcement.step, sender, BOARD, announcement.encode())]
+    return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
 
 
 _ORDER = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
@@ -201,19 +196,15 @@ class DescentAnalysis(SumAnalysis):
                 vectors = [own[p].result(states[p]).vector for p in own]
                 # The next point is public and follows from the sums: the functionality gives them to everybody.
                 sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in noise))
+                view: dict[str, Any] = {"own": ballots, "transcript": transcript, "public": True}
                 run = simulate_sum_view(
-                    self.setting(context),
-                    round_,
-                    members,
-                    own=ballots,
-                    sums=sums,
-                    coins=partial(coins, step),
-                    transcript=transcript,
-                    public=True,
+                    self.setting(context), round_, members, sums=sums, coins=partial(coins, step), **view
                 )
                 opened.append(run.opened)
-                for entry in _published(terms, step, sums, 1, 2, 3):
-                    transcript.record("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
+                for holder in (1, 2, 3):
+                    data = PublishedSum(step, holder, tuple(sums)).encode(terms)
+                    entry = Entry(100 * step + holder, f"holder {holder}", BOARD, data)
+                    transcript.record("gradients: publish", entry.sender, BOARD, "published sum", data)
                     states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
                 point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
             return _by_step(context, agreement, transcript, opened)
@@ -232,23 +223,17 @@ class DescentAnalysis(SumAnalysis):
                 if step:
                     yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
 
-    def first_step(
-        self, context: AnalysisContext, label: str, nonce: str = "nonce"
-    ) -> tuple[SeriesTerms, Announcement, list[Ballot]]:
-        """Return the announcement of a first step and every party's ballot in it."""
+    def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
+        """Return the round of a first step and every party's ballot in it."""
         agreement = agreement_of(context, label, self.variant)
         terms = terms_of(context, agreement)
-        announcement = Announcement.create(terms, 1, ORIGIN, context.coins(label, nonce))
-        ballots = []
+        announcement = Announcement.create(terms, 1, ORIGIN, context.coins(label, "nonce"))
+        round_, ballots = terms.round(announcement), []
         for number in range(PARTIES):
-            party = party_of(context, agreement, number, SYSTEM)  # in two calls its noise differs
+            party = party_of(context, agreement, number, SYSTEM)
             (post,) = party.receive(party.start().state, announced(announcement)).posts
-            ballots.append(Ballot.decode(post.data, terms.round(announcement)))
-        return terms, announcement, ballots
-
-    def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
-        terms, announcement, ballots = self.first_step(context, label)
-        return terms.round(announcement), ballots
+            ballots.append(Ballot.decode(post.data, round_))
+        return round_, ballots
 
     # -- checks of its own
 

@@ -53,17 +53,10 @@ def make_setting(
 ) -> AuditSetting:
     """Return the keys that `psephos.simulation.key_setup` makes, with the private key, which its coins give."""
     tape = RecordedRandomness(coins)
-    ceremony = setup_keys(
-        parties,
-        key_bits=key_bits,
-        holders=holders,
-        threshold=threshold,
-        degree=degree,
-        test_key=True,
-        randomness=tape,
-    )
+    key: dict[str, Any] = {"degree": degree, "test_key": True}
+    ceremony = setup_keys(parties, key_bits=key_bits, holders=holders, threshold=threshold, randomness=tape, **key)
     replay = ReplayedRandomness(tape.tape())
-    return AuditSetting(generate_private_key(key_bits, degree=degree, test_key=True, randomness=replay), ceremony)
+    return AuditSetting(generate_private_key(key_bits, randomness=replay, **key), ceremony)
 
 
 @dataclass(frozen=True)
