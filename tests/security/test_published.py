@@ -36,12 +36,6 @@ def test_answers_of_pate_have_their_law(mechanism: str, draws: int) -> None:
     published.law_of_pate(mechanism, draws=draws)
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_distinguishing_neighbours_is_limited_by_epsilon(mechanism: str) -> None:
-    published.neighbours(mechanism)
-
-
 @pytest.mark.parametrize(
     ("mechanism", "method"),
     [

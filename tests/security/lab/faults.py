@@ -58,7 +58,7 @@ class Fault:
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
-FAULTS: dict[str, Fault] = {entry["name"]: Fault(**entry) for entry in _TABLE["fault"]}
+FAULTS: dict[str, Fault] = {name: Fault(name, **entry) for name, entry in _TABLE.items()}
 """All faults, by name."""
 
 

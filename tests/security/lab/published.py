@@ -13,7 +13,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 from scipy.special import expit
 
-from psephos.audit.privacy import lower_bound
 from psephos.audit.studies import trial
 from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate
 from psephos.curator.statistic import SOURCE_OF, MechanismName, StatisticPlan, plan_statistic
@@ -48,7 +47,6 @@ __all__ = [
     "law_of_pathak",
     "law_of_steps",
     "law_of_study",
-    "neighbours",
 ]
 
 Array = NDArray[np.float64]
@@ -61,20 +59,14 @@ OPTIONS: dict[str, Any] = {
 
 
 @cache
-def data(neighbour: bool = False) -> Split:
-    """Two classes, unit rows; `neighbour`: party 0's labels turned over."""
+def data() -> Split:
+    """Two classes, unit rows."""
     draw = np.random.default_rng(11)
     X = draw.normal(size=(320, FEATURES)) + 0.3
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9)
     y = (X @ draw.normal(size=FEATURES) > 0).astype(np.int64)
-    split = split_dataset(
-        Dataset("made up", X, y, None, None, ("no", "yes"), "made up here"), PARTIES, 3, auxiliary=PUBLIC
-    )
-    if not neighbour:
-        return split
-    other = y.copy()
-    other[split.parties[0]] = 1 - other[split.parties[0]]
-    return replace(split, dataset=replace(split.dataset, y_train=other))
+    made_up = Dataset("made up", X, y, None, None, ("no", "yes"), "made up here")
+    return split_dataset(made_up, PARTIES, 3, auxiliary=PUBLIC)
 
 
 def released(evaluation: Evaluation, method: str, epsilon: float | None = None) -> Array:
@@ -155,11 +147,11 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
     return 2 * radius / 10 / PARTIES  # the rule's ball
 
 
-def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
+def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), **more: Any) -> Any:
     """`psephos simulate tally`: (outcome, what is published besides)."""
     settings = {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
     options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | settings | more)
-    result = simulate_tally(options, data=data(neighbour))
+    result = simulate_tally(options, data=data())
     return result, result.evaluation
 
 
@@ -265,18 +257,6 @@ def law_of_pate(mechanism: MechanismName, draws: int = 300) -> None:
         p = stats.binomtest(int(ones[query]), draws, float(np.clip(chance[query], 0, 1))).pvalue
         assert p > RATE / queries, f"pate, {mechanism}: query {query} is answered 1 {ones[query]} times of {draws}"
     assert len(np.unique(released(evaluation, "pate"), axis=0)) > 1
-
-
-def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400) -> None:
-    """Whether releases tell two neighbouring data sets apart better than epsilon allows: with confidence 1 - `RATE`."""
-    methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
-    sides = [run(mechanism, draws, methods, neighbour, epsilon=(epsilon,))[1] for neighbour in (False, True)]
-    for method in methods:
-        one, other = (released(evaluation, method) for evaluation in sides)
-        towards = one[: draws // 2].mean(axis=0) - other[: draws // 2].mean(axis=0)
-        delta = 2 * DELTA if mechanism == "gaussian" else 2.0**-60
-        bound = lower_bound(one[draws // 2 :] @ towards, other[draws // 2 :] @ towards, delta, 1 - RATE)
-        assert bound <= epsilon, f"{method}, {mechanism}: epsilon is at least {bound}"
 
 
 # -- sums with the parties' noise
