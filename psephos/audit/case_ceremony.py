@@ -43,8 +43,6 @@ PLACES = (0, 1, 2, -1)
 
 @dataclass(frozen=True)
 class CeremonyView:
-    """One ceremony."""
-
     messages: Mapping[str, Sequence[bytes]]
     exponent_shares: Mapping[tuple[int, int], bytes]
     shares: Sequence[KeyShare]
@@ -77,7 +75,6 @@ def _run(context: AnalysisContext, number: int) -> CeremonyView:
 
 
 def _residues(view: CeremonyView, kind: Kind) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-    """Return every holder's residues in its message of a kind."""
     return [unpack_residues(TERMS, body[-packed_bytes(TERMS) :], "") for body in view.messages[kind.title]]
 
 
@@ -142,8 +139,6 @@ def _ideal_modulus(coins: Randomness) -> mpz:
 
 
 def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float]:
-    """Return the same features of a simulated view, made from n alone."""
-
     def place() -> float:
         return float(mpz(coins.bits(128)) / (mpz(1) << 128))
 
@@ -168,7 +163,6 @@ def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float
 
 
 def _simulation(members: Sequence[int], context: AnalysisContext) -> CheckResult:
-    """Compare real views with simulated ones."""
     real = [_row(view, members) for view in _views(context)]
     simulated = [_simulated_row(context.coins("simulated", i), members) for i in range(len(real))]
     return compare_samples(context, (real, simulated), "real against simulated")

@@ -220,7 +220,6 @@ def _open_message(run: ObservedRun, members: Members, message: SentMessage, tabl
 
 
 def _masked(run: ObservedRun, content: Ciphertexts) -> int:
-    """Return a masked share, decrypted with the parties' key."""
     return centred(run.keys.group.raw_decrypt(content.ciphertexts[0]), content.key, MASK_BITS)
 
 
@@ -298,7 +297,6 @@ def _compare(
     what: str,
     look: Callable[[str], bool] = lambda name: True,
 ) -> CheckResult:
-    """Compare two samples of views."""
     table = plain_table(left[0].keys.comparison)
     rows = [[_row(run, members, table) for run in side] for side in (left, right)]
     sides = [[{name: value for name, value in row.items() if look(name)} for row in side] for side in rows]
@@ -426,7 +424,6 @@ def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:
 
 
 def _reads_sizes(kind: PathakKind, context: AnalysisContext) -> CheckResult:
-    """Compute all sizes with both keys and pi_1."""
     run = real_runs(context, kind)[0]
     keyed = {
         m.sender: run.keys.group.raw_decrypt(content.encrypted) + run.keys.curator.raw_decrypt(content.sealed)
@@ -437,7 +434,6 @@ def _reads_sizes(kind: PathakKind, context: AnalysisContext) -> CheckResult:
 
 
 def _bare(run: ObservedRun) -> list[int]:
-    """Return the sum of the parameters without noise."""
     return ideal_sum(*(c.parameters for c in run.contributions.values()))
 
 
@@ -468,7 +464,6 @@ def _insider(kind: PathakKind, members: Members, context: AnalysisContext) -> Ch
 
 
 def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
-    """Add the checks of one coalition."""
     name, sizes = coalition.name, ("sizes", "who is smallest")
     known = {*coalition.granted, *coalition.known_leaks}
     hidden = tuple(s for s in EXPECTED[f"pathak-{kind}"].secrets if s not in known)
@@ -510,7 +505,6 @@ def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Membe
 
 
 def _case(kind: PathakKind) -> Case:
-    """Return the case of one of `KINDS`."""
     consumer, leader, smallest = list(PATHAK_MEMBERS)[:3]
     members, checks = pathak_members(kind), Checks()
     for coalition in EXPECTED[f"pathak-{kind}"].coalitions:
@@ -636,7 +630,6 @@ _SHIFTS: tuple[str, _Make] = (CURATOR, lambda context: _Shifts)
 
 
 def _attack(kind: PathakKind, name: str, lies: Callable[[AnalysisContext], _Lies]) -> tuple[Attack, ...]:
-    """Return an attack on one variant, harmless in `public-bound` and successful in the paper's variants."""
     expected = HARMLESS if kind == "public-bound" else SUCCEEDS
     return (Attack(name, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,)),)
 

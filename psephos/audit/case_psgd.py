@@ -48,7 +48,6 @@ OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bi
 
 
 def psgd_setting(context: AnalysisContext) -> AuditSetting:
-    """Return the keys of all roles."""
     return context.cached("psgd setting", lambda: make_setting(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
@@ -62,7 +61,6 @@ def agreement_of(context: AnalysisContext, label: str, variant: Variant = "paper
 
 
 def terms_of(context: AnalysisContext, agreement: Agreement) -> SeriesTerms:
-    """Return the terms of a series under the keys of `psgd_setting`."""
     return OPTIONS.terms(agreement, psgd_setting(context).ceremony)
 
 
@@ -86,7 +84,6 @@ def party_of(context: AnalysisContext, agreement: Agreement, number: int, coins:
 
 
 def announced(announcement: Announcement) -> list[Entry]:
-    """Return the entry of an announcement on the board."""
     return [Entry(announcement.step, "curator", BOARD, announcement.encode())]
 
 
@@ -137,7 +134,6 @@ def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: in
 
 
 def _point(run: SumRun) -> tuple[float, ...]:
-    """Return the point of the announcement that started a step."""
     data = run.transcript.messages[0].data
     assert data is not None
     return tuple(np.frombuffer(data[-8 * FEATURES :], dtype=">f8").tolist())
@@ -224,7 +220,6 @@ class DescentAnalysis(SumAnalysis):
                     yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
 
     def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
-        """Return the round of a first step and every party's ballot in it."""
         agreement = agreement_of(context, label, self.variant)
         terms = terms_of(context, agreement)
         announcement = Announcement.create(terms, 1, ORIGIN, context.coins(label, "nonce"))
@@ -274,7 +269,6 @@ def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:
 
 
 def _case(name: str, variant: Variant) -> Case:
-    """Return the case of one variant of the noise."""
     analysis, checks = DescentAnalysis("psgd", PARTIES, 320, variant), Checks()
     add = checks.add
     for coalition, m in PSGD_MEMBERS.items():

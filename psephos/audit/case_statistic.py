@@ -212,7 +212,6 @@ class NoisySum(SumAnalysis):
 
 
 def _case(name: str, analysis: NoisySum) -> Case:
-    """Return the case of one statistic."""
     checks, secrets = Checks(), STATISTIC_SECRETS[name]
     hides, noisy, of_votes = (secrets.vectors,), analysis.mechanism is not None, secrets.vectors == "votes"
     for coalition, m in SUM_MEMBERS.items():

@@ -37,7 +37,6 @@ def _auxiliary(context: AnalysisContext) -> NDArray[np.float64]:
 
 
 def _votes(context: AnalysisContext) -> NDArray[np.int64]:
-    """Return every party's votes, int64 (M, N)."""
     return np.random.default_rng([context.seed, 1]).integers(0, CLASSES, size=(PARTIES, SAMPLES))
 
 
@@ -53,8 +52,6 @@ def _voters(context: AnalysisContext, inputs: str) -> Sequence[Voter]:
 
 
 class _Votes(SumAnalysis):
-    """The sum of the parties' votes."""
-
     def spec(self, context: AnalysisContext) -> TallySpec:
         return TallySpec(AuxiliarySet(_auxiliary(context)), CLASSES)
 
@@ -66,8 +63,6 @@ class _Votes(SumAnalysis):
 
 
 class _Parameters(SumAnalysis):
-    """The sum of the parties' parameters, in fixed point."""
-
     def spec(self, context: AnalysisContext) -> VectorSpec:
         return VectorSpec(VectorFormat(ENTRIES, -LARGEST, LARGEST), bytes(32))
 

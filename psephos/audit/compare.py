@@ -30,8 +30,6 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TwoSampleResult:
-    """The result of a two-sample test."""
-
     differ: bool
     rate: float
     p_value: float
@@ -40,7 +38,6 @@ class TwoSampleResult:
 
 
 def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed: int) -> TwoSampleResult:
-    """Compare two samples of views."""
     if left.shape != right.shape:
         raise InvalidParameter(f"two samples must have the same shape, not {left.shape} and {right.shape}")
     rows, columns = left.shape

@@ -52,7 +52,6 @@ class DeviatingRequest:
 
 
 def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:
-    """Check that every request but the agreed one is refused."""
     results = {request.name: request.run(setting, honest) for request in REQUESTS}
     for name, result in results.items():
         if result.gains:
@@ -126,7 +125,6 @@ def _changed_payload(setting: AuditSetting, round_: Round, ballots: list[Ballot]
 
 
 def _replayed(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """Show a ballot of this round in a second round, whose nonce differs."""
     second = replace(round_, nonce=bytes(16))
     return _accepts(setting, second, [replace(ballots[0], round_digest=second.digest)])
 

@@ -52,13 +52,10 @@ COLLUDERS = "t - 1 key holders collude"
 
 @dataclass
 class NeighbourComparison:
-    """The result of one comparison."""
-
     findings: list[Finding] = field(default_factory=list)
     ratio: float | None = None
 
     def add_finding(self, check: str, evidence: str) -> None:
-        """Add a finding: the check that failed, and a sentence with its numbers."""
         self.findings.append(Finding(check, evidence))
 
     def check_bound(self, check: str, what: str, ratio: float) -> None:
@@ -156,7 +153,6 @@ def compare_colluders(record: RunRecord) -> NeighbourComparison:
 
 
 def _unequal(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
-    """Return the names of the entries that differ, sorted."""
     return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
 
 

@@ -85,16 +85,13 @@ class Game:
 
     @property
     def liar(self) -> str:
-        """The name of the party that deviates."""
         return f"party {self.parties - 1}"
 
     def setting(self, context: AnalysisContext) -> AuditSetting:
-        """Return the keys of all roles."""
         make = partial(make_setting, context.coins("liars"), self.parties, key_bits=512)
         return context.cached("liars setting", make)
 
     def spec(self, context: AnalysisContext) -> Any:
-        """Return the specification."""
         return TallySpec(AuxiliarySet(np.arange(self.samples, dtype=np.float64)[:, None]), self.classes)
 
     def terms(self, context: AnalysisContext, label: str, proofs: Proofs = "knowledge") -> Any:
@@ -104,7 +101,6 @@ class Game:
         return round_of(self.setting(context), self.spec(context), coins, **conditions)
 
     def data(self, context: AnalysisContext) -> Sequence[Any]:
-        """Return what each party brings."""
         return [FixedVoter((np.arange(self.samples) + party) % self.classes) for party in range(self.parties)]
 
     def round(self, terms: Any, announced: Sequence[bytes]) -> Round:
@@ -123,7 +119,6 @@ class Game:
         return {OTHER_SUM.name: evidence, self.vector.name: evidence}
 
     def before_ballots(self, terms: Any) -> list[tuple[str, bytes]]:
-        """Return the messages, with their senders, that the first ballots answer."""
         return []
 
     def roles(self, context: AnalysisContext, terms: Any) -> list[Role]:
@@ -134,7 +129,6 @@ class Game:
         return [*parties, *(spec.holder(share, terms) for share in ceremony.shares), spec.curator(terms)]
 
     def run(self, context: AnalysisContext, terms: Any, replacements: Replacements) -> Outcome:
-        """Run the protocol with some roles replaced."""
         transcript = Transcript(secrets=True)
         driver = Driver(replace_roles(self.roles(context, terms), replacements), transcript=transcript, strict=False)
         refused: list[tuple[str, PsephosError]] = []
@@ -160,7 +154,6 @@ class Game:
         return AttackResult(gains, outcome.errors)
 
     def signed(self, context: AnalysisContext, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
-        """Return a ballot that the deviating party signs."""
         number, vector = self.parties - 1, EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
         return Ballot.sign(round_, number, vector, self.setting(context).ceremony.signing_keys[number], proof).encode()
 
@@ -309,7 +302,6 @@ def _twice(game: Game) -> Lie:
 
 
 def _close(context: AnalysisContext, terms: Any, round_: Round, data: bytes) -> list[bytes]:
-    """Close the vote, which is the curator's to do."""
     return [data, Close(round_.digest).encode()]
 
 
@@ -333,7 +325,6 @@ def _confirm(**changes: Any) -> Lie:
 
 
 def _publish(context: AnalysisContext, terms: SeriesTerms, round_: Round, data: bytes) -> list[bytes]:
-    """Publish another sum than was opened."""
     return [replace(PublishedSum.decode(data, terms), sums=LIE).encode(terms)]
 
 
@@ -392,8 +383,6 @@ def _forge(game: Game, how: str) -> Run:
     """Post the ballot of party 0 once more, re-randomised, or the inverse of another, which takes it off the sum."""
 
     class Forger(Tampering):
-        """A party that sends no ballot of its own, but in the first step one that it makes of others' ballots."""
-
         also_reads = frozenset({Kind.BALLOT})
 
         def __init__(self, context: AnalysisContext, terms: Any, honest: Role) -> None:
@@ -417,8 +406,6 @@ def _forge(game: Game, how: str) -> Run:
 
 
 class Late(Tampering):
-    """A party that posts its ballot after the close and before the opening."""
-
     also_reads = frozenset({Kind.CLOSE})
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:

@@ -48,7 +48,6 @@ class PartyTable:
 
     @property
     def private(self) -> PartyTable:
-        """The table without its public rows."""
         return replace(self.with_cells(self.cells[self.cells[self.party] != self.public]), public="")
 
     @property
@@ -58,7 +57,6 @@ class PartyTable:
 
     @property
     def features(self) -> list[str]:
-        """Names of the other columns."""
         return [name for name in self.cells.columns if name not in (self.label, self.party)]
 
     @property
@@ -76,7 +74,6 @@ class PartyTable:
         return np.flatnonzero(self.cells[self.party] == party).tolist()
 
     def lines(self, party: str) -> set[int]:
-        """Return the line numbers of the rows of a party in the file that `write` writes."""
         return {place + 2 for place in self.places(party)}
 
     def numeric(self, column: str) -> bool:
@@ -106,7 +103,6 @@ class PartyTable:
         return replace(self, cells=cells.reset_index(drop=True))
 
     def with_value(self, place: int, column: str, value: str) -> PartyTable:
-        """Return the table with one cell changed."""
         cells = self.cells.copy()
         cells.loc[place, column] = value
         return self.with_cells(cells)
@@ -253,7 +249,6 @@ def insert_extreme_label(table: PartyTable, party: str, generator: Generator) ->
 
 
 def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Permute the party's rows."""
     places, order = table.places(party), np.arange(len(table.cells))
     order[places] = generator.permutation(places)
     return table.with_cells(table.cells.iloc[order])
@@ -285,7 +280,6 @@ def add_record(table: PartyTable, party: str, generator: Generator) -> PartyTabl
 
 
 def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Remove one of the party's rows; at least one remains."""
     places = table.places(party)
     return table if len(places) < 2 else _without(table, [_one_of(places, generator)])
 
@@ -372,7 +366,6 @@ NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
 
 
 def of_persons(column: str) -> tuple[Neighbour, ...]:
-    """Return the changes for protocols that protect a person with all rows at a party, whom a column names."""
     changes = {"replaced": replace_person, "added": add_person, "removed": remove_person}
     return tuple(Neighbour(f"one person {how}", partial(change, column=column)) for how, change in changes.items())
 

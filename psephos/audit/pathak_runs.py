@@ -76,11 +76,9 @@ class ObservedRoles:
         self.roles: dict[str, ObservedRole] = {}
 
     def state(self, name: str, kind: type) -> Any:
-        """Return the last state of the type `kind` of a role."""
         return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
 
     def contributions(self) -> dict[int, Contribution]:
-        """Return what each party contributes to the sum, by its number."""
         results = {name: role.latest_result() for name, role in self.roles.items()}
         return {int(name.split()[1]): c for name, c in results.items() if isinstance(c, Contribution)}
 
@@ -110,7 +108,6 @@ class ObservedRole(Tampering):
         self.states.append(step.state.state)
 
     def latest_result(self) -> Any:
-        """Return the current result of the honest role."""
         return self.honest.result(self._latest)
 
 
@@ -142,8 +139,6 @@ HONEST = Members()
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """One run."""
-
     terms: PathakTerms
     keys: PathakKeys = field(repr=False)
     transcript: Transcript
@@ -153,12 +148,10 @@ class ObservedRun:
     _opened: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def messages(self, *kinds: Kind) -> list[tuple[SentMessage, Any]]:
-        """Return the messages of some kinds, each with its decoded content."""
         titles = {kind.title for kind in kinds}
         return [(m, self.opened(m)) for m in self.transcript.messages if m.kind in titles]
 
     def opened(self, message: SentMessage) -> Any:
-        """Return the decoded content of a message."""
         if id(message) not in self._opened:
             self._opened[id(message)] = decoded(self.terms, self.keys, message)
         return self._opened[id(message)]
@@ -213,8 +206,6 @@ def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
 
 
 def keys_of(context: AnalysisContext) -> PathakKeys:
-    """Return the keys of all roles, of test size."""
-
     def make() -> PathakKeys:
         zeta, comparison, xi = (context.coins(name) for name in ("zeta", "comparison key", "xi"))
         return PathakKeys(
@@ -243,7 +234,6 @@ def plain_answer(key: DgkPrivateKey, reply: Answer, table: Mapping[mpz, int]) ->
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
-    """Return synthetic records."""
     X = generator.normal(size=(size, FEATURES))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
@@ -252,8 +242,6 @@ def made_up_records(generator: np.random.Generator, size: int, turn: float) -> R
 
 
 def records_of(context: AnalysisContext, inputs: str) -> list[Records]:
-    """Return every party's records."""
-
     def make() -> list[Records]:
         records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
         if inputs == "exchanged":
@@ -279,7 +267,6 @@ def terms_of(context: AnalysisContext, kind: PathakKind, label: str) -> PathakTe
 
 
 def _observed(make: MakeObserved, setting: ObservedRoles) -> Callable[[Role], Role]:
-    """Return `make` as a function of the honest role alone."""
     return lambda honest: make(honest, setting)
 
 
@@ -290,7 +277,6 @@ def run_observed(
     label: str,
     replacements: Mapping[str, MakeObserved],
 ) -> ObservedRun:
-    """Run the real protocol."""
     transcript, setting = RecordedTranscript(partial(context.coins, label)), ObservedRoles()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*participants(terms), CONSUMERS]
@@ -301,7 +287,6 @@ def run_observed(
 
 
 def deviating_roles(members: Members) -> dict[str, MakeObserved]:
-    """Return the replacements of the roles of a coalition that deviates from the protocol, by name."""
     return {party_name(number): ZeroContributionParty for number in members.parties} if members.lying else {}
 
 

@@ -118,11 +118,9 @@ class Pipeline:
     label: str = ""
 
     def labelled(self, table: PartyTable) -> PartyTable:
-        """Return the table with the label that the command predicts."""
         return replace(table, label=self.label) if self.label else table
 
     def select(self, table: PartyTable) -> PartyTable:
-        """Return the table with the rows and the label that the command gets."""
         table = self.labelled(table)
         return table.private if self.without_public else table
 
@@ -179,7 +177,6 @@ def run_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory
 
 
 def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: Any) -> RunRecord:
-    """Record a run of encrypted sums."""
     names, population = OwnTable(options).owners, populate(options, split, silent)
     record = RunRecord(roster=names, messages=messages_of(transcript))
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
@@ -198,7 +195,6 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
 
 
 def _record_run(run: RegressionRun | EvaluationRun, phase: str) -> tuple[Any, RunRecord]:
-    """Take the one sum of a run; return it and its record."""
     transcript, names = Transcript(secrets=True), OwnTable(run.options).owners
     done = run.sum(transcript=transcript)
     record = RunRecord(roster=names, messages=messages_of(transcript))
@@ -227,12 +223,10 @@ def record_sum(
 
 
 def messages_of(transcript: Transcript) -> list[tuple[str, str, str, int]]:
-    """Return the sender, receiver, kind and length of every message."""
     return [(message.sender, message.receiver, message.kind, message.size) for message in transcript.messages]
 
 
 def digest_of(*arrays: NDArray[Any]) -> str:
-    """Return a digest of the shapes, types and bytes of arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(repr((array.shape, array.dtype)).encode() + np.ascontiguousarray(array).tobytes())
@@ -301,7 +295,6 @@ def run_pathak(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
 
 
 def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier | ReleasedRegressor:
-    """Return a model of a table, from its encoding and public rows."""
     assert split.encoding is not None
     classes, public = split.dataset.classes, np.asarray(split.X_auxiliary, dtype=np.float64)
     rows = len(classes) if len(classes) > 2 else 1
@@ -406,7 +399,6 @@ def _file(table: PartyTable, owner: str, path: Path) -> Path:
 
 
 def has_onnx() -> bool:
-    """Return whether models can be written as ONNX."""
     try:
         import onnx  # noqa: F401
     except ImportError:

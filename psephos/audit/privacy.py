@@ -122,7 +122,6 @@ def audit_privacy(
     progress: Progress = silent,
     runs: Iterable[ComparedRun] = (),
 ) -> PrivacyAuditResult:
-    """Compute a lower bound on the epsilon of every mechanism."""
     start, planned = time.perf_counter(), list(experiments(epsilon))
     _check_samples(samples)
     compared = list(runs)
@@ -154,7 +153,6 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Mec
 
 
 def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
-    """Return the same mechanism with its noise scaled by `factor`."""
     if isinstance(mechanism, SphericalLaplace):
         return replace(mechanism, scale=mechanism.scale * factor)
     if isinstance(mechanism, RoundedGaussian):
@@ -250,7 +248,6 @@ def _statistics(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
 
 
 def _sum_release(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> MechanismExperiment:
-    """Return `release_sum` of two neighbouring sums, in contrasts."""
     assert plan.mechanism is not None
     weak, basis = replace(plan, mechanism=_weakened(plan.mechanism, factor)), contrast_basis(plan.classes)
 
@@ -275,8 +272,6 @@ def _algorithm_2(epsilon: float, factor: float) -> MechanismExperiment:
 def _perturbation(
     name: str, inputs: Sequence[Perturbable], bound: Sensitivity, epsilon: float, factor: float
 ) -> MechanismExperiment:
-    """Return `psephos.curator.hamm.release.perturb` on two neighbouring vectors."""
-
     def run(which: int, randomness: Randomness) -> Array:
         return perturb(inputs[which], bound, epsilon / factor, randomness=randomness).w
 

@@ -36,8 +36,6 @@ KEY_BITS = 128
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """The keys of all roles."""
-
     private_key: PrivateKey = field(repr=False)
     ceremony: KeySetup
 
@@ -66,7 +64,6 @@ class FixedVoter:
     choices: NDArray[np.int64]
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """Return the given votes, shape (N,)."""
         return self.choices
 
 
@@ -81,15 +78,12 @@ class TrainedVoter:
         self.means = np.stack([self.samples[labels == k].mean(axis=0) for k in range(classes)])
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """Return the class of the nearest mean for each row of X, shape (N,)."""
         distance: NDArray[np.integer] = np.linalg.norm(X[:, None] - self.means, axis=2).round(9).argmin(axis=1)
         return distance
 
 
 @dataclass(frozen=True)
 class SumRun:
-    """One run of an encrypted sum, real or simulated."""
-
     round: Round
     transcript: Transcript
     opened: OpenedSum
@@ -98,12 +92,10 @@ class SumRun:
 
     @cached_property
     def ballots(self) -> list[Ballot]:
-        """The ballots on the board, in order."""
         return [Ballot.decode(m.data, self.round) for m in self.transcript.messages if m.kind == "ballot" and m.data]
 
     @cached_property
     def parts(self) -> list[PartialDecryption]:
-        """The partial decryptions, in order."""
         sent = (m.data for m in self.transcript.messages if m.kind == "partial decryption")
         return [PartialDecryption.decode(data, self.round) for data in sent if data is not None]
 
@@ -123,7 +115,6 @@ class RecordedTranscript(Transcript):
         self._source = source
 
     def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        """Return the coins of a role, which are recorded."""
         return super().coins(role, self._source(role))
 
 
@@ -135,7 +126,6 @@ def run_sum(
     label: str,
     **conditions: Any,
 ) -> SumRun:
-    """Run an encrypted sum: ballots are cast, multiplied and opened."""
     transcript = RecordedTranscript(partial(context.coins, label))
     run = simulate_sum(round_, setting.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
     return SumRun(round_, transcript, run.opened, run.vectors)

@@ -76,7 +76,6 @@ def simulate_sum_view(
     transcript: Transcript | None = None,
     public: bool = False,
 ) -> SumRun:
-    """Simulate the messages of one encrypted sum for a coalition."""
     transcript = Transcript(secrets=True) if transcript is None else transcript
     key, threshold_key, plan = round_.key, round_.threshold_key, round_.plan
     ballots = dict(own)

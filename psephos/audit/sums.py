@@ -52,7 +52,6 @@ class SumAnalysis(ABC):
         return round_of(self.setting(context), self.spec(context), context.coins(label, "round"), **conditions)
 
     def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
-        """Return what makes the parties."""
         return PartyFactory(self.spec(context), self.data(context, inputs))
 
     def noise(self, length: int, shares: int, generator: np.random.Generator) -> list[int]:
@@ -76,14 +75,11 @@ class SumAnalysis(ABC):
     # -- runs
 
     def setting(self, context: AnalysisContext) -> AuditSetting:
-        """Return the keys, the same for all runs of a context."""
         sizes = {"key_bits": self.key_bits, "degree": self.degree}
         make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
         return context.cached((self.label, "setting"), make)
 
     def real(self, context: AnalysisContext, inputs: str = "honest") -> list[SumRun]:
-        """Return runs of the real protocol, as many as the context has views."""
-
         def one(i: int) -> SumRun:
             label = f"{self.label} {inputs} {i}"
             contribution = self.contribution(context, inputs)
@@ -92,7 +88,6 @@ class SumAnalysis(ABC):
         return context.cached((self.label, inputs), lambda: [one(i) for i in range(context.views)])
 
     def simulated(self, context: AnalysisContext, members: Members) -> list[SumRun]:
-        """Return as many simulated runs."""
         setting, contribution = self.setting(context), self.contribution(context, "honest")
 
         def one(i: int) -> SumRun:
@@ -107,7 +102,6 @@ class SumAnalysis(ABC):
         return context.cached((self.label, "simulated", members), lambda: [one(i) for i in range(context.views)])
 
     def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
-        """Return a fresh round and every party's ballot in it."""
         setting, round_ = self.setting(context), self.round(context, label)
         factory = self.contribution(context, "honest")
         ballots = [
@@ -119,12 +113,10 @@ class SumAnalysis(ABC):
     # -- checks
 
     def simulation(self, members: Members, context: AnalysisContext) -> CheckResult:
-        """Compare real views with simulated ones."""
         real, simulated = self.real(context), self.simulated(context, members)
         return self._compare(context, real, simulated, members, "real against simulated")
 
     def same_output(self, members: Members, left: str, right: str, what: str, context: AnalysisContext) -> CheckResult:
-        """Compare real views of two inputs that have the same ideal output."""
         return self._compare(context, self.real(context, left), self.real(context, right), members, what)
 
     def freshness(self, members: Members, context: AnalysisContext) -> CheckResult:
@@ -173,7 +165,6 @@ class SumAnalysis(ABC):
         return deviations(self.setting(context), partial(self.ballots, context))
 
     def reads_sum(self, context: AnalysisContext) -> CheckResult:
-        """Check that the curator opens the exact sum, in every run."""
         right = {run.opened.sums for run in self.real(context)} == {tuple(ideal_sum(*self.exact(context)))}
         return CheckResult(right, "it opens the exact sum of all vectors")
 
@@ -241,5 +232,4 @@ class SumAnalysis(ABC):
 
 
 def _received(run: SumRun, members: Members) -> list[SentMessage]:
-    """Return the messages that the coalition receives."""
     return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
