@@ -105,19 +105,19 @@ def _of_adults_shape(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray
 
 def _check_finding_7(result: dict[str, Any], data: Dataset, majority: float) -> None:
     X, X_test = (np.asarray(m.toarray() if hasattr(m, "toarray") else m, float) for m in (data.X_train, data.X_test))
-    as_printed, unit_ball, smaller = result["settings"]
-    for lam, scale, setting in ((1.0, 1.0, as_printed), (1.0, 14**0.5, unit_ball), (1e-3, 14**0.5, smaller)):
-        positive = X_test @ _objective_two(X / scale, data.y_train, lam) > 0
-        error = np.mean(positive != (data.y_test == 1))
-        assert setting["pooled_error"] == pytest.approx(error, abs=2e-3)
-        assert setting["pooled_always_says_majority"] == (not positive.any())
-    for setting in (as_printed, unit_ball):
-        assert setting["pooled_always_says_majority"]
-        assert setting["pooled_error"] == result["majority_error"] == pytest.approx(majority, abs=5e-4)
-    assert not smaller["pooled_always_says_majority"]
-    assert smaller["pooled_error"] < majority - 0.02
-    assert result["ones_per_row"] == [11, 14]
+    facts = {label: value for label, value, _ in result["facts"]}
+    assert facts["Error of always predicting the majority class"] == pytest.approx(majority, abs=5e-4)
+    assert facts["Ones in a row"] == "11 to 14"
     assert np.linalg.norm(X, axis=1).max() == pytest.approx(14**0.5)  # 3.7, where 1 is assumed
+    as_printed, unit_ball, smaller = (float(panel["note"].split()[-1]) for panel in result["panels"])
+    reasons = [row[-1] for row in result["tables"][0]["rows"]]
+    of_settings = (as_printed, 1.0, 1.0, True), (unit_ball, 1.0, 14**0.5, True), (smaller, 1e-3, 14**0.5, False)
+    for number, (shown, lam, scale, says_majority) in enumerate(of_settings):
+        positive = X_test @ _objective_two(X / scale, data.y_train, lam) > 0
+        assert shown == pytest.approx(np.mean(positive != (data.y_test == 1)), abs=2e-3)
+        assert says_majority == (not positive.any()) == bool(reasons[4 * number])
+    assert as_printed == unit_ball == pytest.approx(majority, abs=1e-3)
+    assert smaller < majority - 0.02
 
 
 def test_7_at_lambda_1_the_pooled_classifier_predicts_the_majority() -> None:
