@@ -138,24 +138,20 @@ def _ideal_modulus(coins: Randomness) -> mpz:
             return p * q
 
 
-def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float]:
-    def place() -> float:
-        return float(mpz(coins.bits(128)) / (mpz(1) << 128))
-
-    honest = [j for j in range(1, TERMS.holders + 1) if j not in members]
-    row = {"n": float(_ideal_modulus(coins) / (mpz(1) << TERMS.bits)), "theta": place()}
-    row |= {f"form {time}": place() for time in range(FORM_MASKS)}
-    delta = math.factorial(TERMS.holders)
-    for j in honest:
-        for prime in (TERMS.primes[p] for p in PLACES):
-            row[f"holder {j}: product modulo {prime}"] = coins.below(prime) / prime
-            row[f"holder {j}: difference modulo {prime}"] = coins.below(prime) / prime
-        row |= {f"holder {j}: {what} share": place() for what in ("modulus", "form", "theta")}
-        for i in members:
-            width = share_bound(TERMS) // (TERMS.threshold * TERMS.holders ** (TERMS.threshold - 1))
-            assert width % delta**2 == 0 == (width >> STATISTICAL_BITS) % 2
-            share = sum(coins.below(int(width)) * i**k for k in range(1, TERMS.threshold))
-            row[f"holder {j}: share for {i}"] = float(mpz(share) / share_bound(TERMS))
+def _simulated_row(real: Mapping[str, float], coins: Randomness) -> dict[str, float]:
+    """Return the same features of a simulated view, made from n alone."""
+    row, delta = {"n": float(_ideal_modulus(coins) / (mpz(1) << TERMS.bits))}, math.factorial(TERMS.holders)
+    width = share_bound(TERMS) // (TERMS.threshold * TERMS.holders ** (TERMS.threshold - 1))
+    assert width % delta**2 == 0 == (width >> STATISTICAL_BITS) % 2
+    for name in (name for name in real if name != "n"):
+        last = name.split()[-1]
+        if "modulo" in name:
+            row[name] = coins.below(int(last)) / int(last)
+        elif "share for" in name:
+            share = sum(coins.below(int(width)) * int(last) ** k for k in range(1, TERMS.threshold))
+            row[name] = float(mpz(share) / share_bound(TERMS))
+        else:
+            row[name] = float(mpz(coins.bits(128)) / (mpz(1) << 128))
     return row
 
 
@@ -164,7 +160,7 @@ def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float
 
 def _simulation(members: Sequence[int], context: AnalysisContext) -> CheckResult:
     real = [_row(view, members) for view in _views(context)]
-    simulated = [_simulated_row(context.coins("simulated", i), members) for i in range(len(real))]
+    simulated = [_simulated_row(row, context.coins("simulated", i)) for i, row in enumerate(real)]
     return compare_samples(context, (real, simulated), "real against simulated")
 
 

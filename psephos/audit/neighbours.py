@@ -193,12 +193,12 @@ def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     return other
 
 
-def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Remove one or more of the party's rows; at least one remains."""
+def remove_rows(table: PartyTable, party: str, generator: Generator, *, count: int = 0) -> PartyTable:
+    """Remove `count` of the party's rows, or 1 to all but one of them; at least one remains."""
     places = table.places(party)
     if len(places) < 2:
         return table
-    return _without(table, generator.choice(places, size=generator.integers(1, len(places)), replace=False))
+    return _without(table, generator.choice(places, size=count or generator.integers(1, len(places)), replace=False))
 
 
 def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -270,26 +270,19 @@ def replace_record(table: PartyTable, party: str, generator: Generator) -> Party
     return _inserted(_without(table, [place]), new, place)
 
 
-def add_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Add a copy of any party's row to the party, with a random class and, half of the time, a very large number."""
-    new = _new_rows(table, party, [int(generator.integers(len(table.cells)))], [_one_of(table.classes, generator)])
+def add_record(table: PartyTable, party: str, generator: Generator, *, column: str = "") -> PartyTable:
+    """Add a copy of any party's row to the party, with a random class and, half of the time, a very large number.
+
+    Where a `column` names persons: the twelve rows of a new person.
+    """
+    sources = [int(generator.integers(len(table.cells)))] * (12 if column else 1)
+    new = _new_rows(table, party, sources, [_one_of(table.classes, generator)] * len(sources))
     numbers = [name for name in table.features if table.numeric(name)]
-    if numbers and generator.random() < 0.5:
+    if column:
+        new[column] = NEW_VALUE
+    elif numbers and generator.random() < 0.5:
         new[_one_of(numbers, generator)] = EXTREME
     return _inserted(table, new, int(generator.integers(len(table.cells) + 1)))
-
-
-def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    places = table.places(party)
-    return table if len(places) < 2 else _without(table, [_one_of(places, generator)])
-
-
-def add_person(table: PartyTable, party: str, generator: Generator, *, column: str) -> PartyTable:
-    """Add the twelve rows of a new person to the party; `column` names persons."""
-    source = [int(generator.integers(len(table.cells)))] * 12
-    new = _new_rows(table, party, source, [_one_of(table.classes, generator)] * 12)
-    new[column] = NEW_VALUE
-    return _inserted(table, new, len(table.cells))
 
 
 def remove_person(table: PartyTable, party: str, generator: Generator, *, column: str, fewest: int = 2) -> PartyTable:
@@ -303,7 +296,8 @@ def remove_person(table: PartyTable, party: str, generator: Generator, *, column
 
 def replace_person(table: PartyTable, party: str, generator: Generator, *, column: str) -> PartyTable:
     """Replace all rows of one of the party's persons by those of another person."""
-    return add_person(remove_person(table, party, generator, column=column, fewest=1), party, generator, column=column)
+    other = remove_person(table, party, generator, column=column, fewest=1)
+    return add_record(other, party, generator, column=column)
 
 
 def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -350,7 +344,7 @@ RECORD = Neighbour("one record replaced", replace_record)
 RECORDS: tuple[Neighbour, ...] = (
     RECORD,
     Neighbour("one record added", add_record),
-    Neighbour("one record removed", remove_record),
+    Neighbour("one record removed", partial(remove_rows, count=1)),
     Neighbour("empty values", empty_values),
     Neighbour("a new category", add_category),
     Neighbour("an extreme number", insert_extreme),
@@ -366,7 +360,11 @@ NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
 
 
 def of_persons(column: str) -> tuple[Neighbour, ...]:
-    changes = {"replaced": replace_person, "added": add_person, "removed": remove_person}
+    changes: dict[str, Callable[..., PartyTable]] = {
+        "replaced": replace_person,
+        "added": add_record,
+        "removed": remove_person,
+    }
     return tuple(Neighbour(f"one person {how}", partial(change, column=column)) for how, change in changes.items())
 
 
