@@ -51,6 +51,13 @@ def require(condition: object, why: str) -> None:
         raise Refused(why)
 
 
+def facts(mechanism: str, unit: str, sensitivity: float, norm: str, **chosen: Any) -> dict[str, Any]:
+    """What a model states of its release besides epsilon and delta; a choice that is None is not stated."""
+    choices = {name: value for name, value in chosen.items() if value is not None}
+    stated: dict[str, Any] = {"mechanism": mechanism, "unit": unit, "sensitivity": sensitivity, "norm": norm}
+    return stated | {"said": "", "chosen": choices, "signal": None}
+
+
 class Bytes:
     """Reads fields from the front of a byte string."""
 

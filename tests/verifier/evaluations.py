@@ -118,18 +118,8 @@ class Evaluation:
 
     def facts(self, ballots: int) -> dict[str, Any]:
         """What a model states of a release."""
-        chosen: dict[str, Any] = {**self.about, "colluders": self.noise.colluders}
-        if self.persons:
-            chosen["persons"] = self.persons
-        return {
-            "mechanism": self.noise.mechanism,
-            "unit": self.unit,
-            "sensitivity": self.l1 / self.row,
-            "norm": "l1",
-            "said": "",
-            "chosen": chosen,
-            "signal": None,
-        }
+        about = {**self.about, "persons": self.persons or None}
+        return self.noise.facts(self.unit, self.l1 / self.row, "l1", **about)
 
     # -- the classifier
 

@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.verifier.board import Study, require
-from tests.verifier.noise import gaussian_variance
-from tests.verifier.share_bounds import gaussian_share, laplace_share
+from tests.verifier.board import Study, facts, require
+from tests.verifier.share_bounds import gaussian_share, gaussian_variance, laplace_share
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,18 @@ def in_order(rows: Array, weights: Array) -> Array:
 def divided(samples: Array) -> Array:
     """Rows divided by their last entry."""
     return samples / samples[:, -1:]
+
+
+def unit_rows(samples: Array) -> Array:
+    """Rows divided by their largest magnitude and then by their length."""
+    largest = np.abs(samples).max(axis=1)[:, None]
+    rows = samples / np.where(largest > 0, largest, 1.0)
+    squares = np.zeros(len(rows))
+    for column in rows.T:
+        squares = squares + column * column
+    lengths = np.sqrt(squares)[:, None]
+    unit: Array = rows / np.where(lengths > 0, lengths, 1.0)
+    return unit
 
 
 def shrinkage(X: Array) -> float:
@@ -63,6 +75,7 @@ class JointNoise:
     laplace: bool
     l1: float
     l2: float
+    by_holders: bool = False
 
     @property
     def parties(self) -> int:
@@ -73,7 +86,18 @@ class JointNoise:
         return int(self.study.parameters.get("colluders", max(0, self.study.threshold - 1)))
 
     @property
+    def adders(self) -> int:
+        """How many shares of noise there are at most."""
+        return self.study.holders if self.by_holders else self.parties
+
+    @property
     def contributors(self) -> int:
+        if self.by_holders:
+            holders, study = self.study.holders, self.study
+            least = (holders + study.threshold - 1) // 2 + 1
+            require(holders >= 2 and self.colluders < holders, "no holder's noise is left")
+            require(study.confirmations >= least, "too few holders confirm what they open")
+            return holders - max(1, self.colluders)
         dropouts = int(self.study.parameters.get("dropouts", 0))
         require(self.colluders >= 0 and dropouts >= 0, "there is a negative number of parties")
         require(self.study.minimum >= self.parties - dropouts, "a sum may lack more parties than the noise allows")
@@ -96,10 +120,10 @@ class JointNoise:
     @cached_property
     def _share(self) -> tuple[int, int]:
         if self.laplace:
-            return laplace_share(self.length, self.scale, self.parties, self.contributors)
+            return laplace_share(self.length, self.scale, self.adders, self.contributors)
         variance = gaussian_variance(self.l2, self.study.epsilon, self.study.delta) / self.contributors
         require(variance >= 18, "the noise is too small for its grid")
-        return gaussian_share(self.length, variance, self.parties)
+        return gaussian_share(self.length, variance, self.adders)
 
     @property
     def bound(self) -> int:
@@ -111,7 +135,8 @@ class JointNoise:
         """The largest length of one party's share."""
         return self._share[1]
 
-    @property
-    def mechanism(self) -> str:
-        """As a model states it."""
-        return f"discrete {'Laplace' if self.laplace else 'Gaussian'} in shares"
+    def facts(self, unit: str, sensitivity: float, norm: str, **chosen: Any) -> dict[str, Any]:
+        """What a model states of its release."""
+        law = f"discrete {'Laplace' if self.laplace else 'Gaussian'} in shares"
+        law += " of the key holders" if self.by_holders else ""
+        return facts(law, unit, sensitivity, norm, **chosen, colluders=self.colluders)

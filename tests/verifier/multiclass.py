@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tests.verifier.joint import shrinkage
+from tests.verifier.joint import shrinkage, unit_rows
 from tests.verifier.noise import Statistic, helmert
 
 Array = NDArray[np.float64]
@@ -86,18 +86,6 @@ class SelfTraining:
                 trained += self._score(self.trained(half, 2 * noise), other) / 8
                 plain += self._score(half @ self.transform.T, other) / 8
         return trained >= 0.95 * plain - deviation
-
-
-def unit_rows(samples: Array) -> Array:
-    """Rows divided by their largest magnitude and then by their length."""
-    largest = np.abs(samples).max(axis=1)[:, None]
-    rows = samples / np.where(largest > 0, largest, 1.0)
-    squares = np.zeros(len(rows))
-    for column in rows.T:
-        squares = squares + column * column
-    lengths = np.sqrt(squares)[:, None]
-    unit: Array = rows / np.where(lengths > 0, lengths, 1.0)
-    return unit
 
 
 def classifier(plan: Statistic, sums: Sequence[int], ballots: int) -> Array:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.verifier.board import Study, require, sha256
-from tests.verifier.share_bounds import gaussian_share, laplace_share, rounded_up
+from tests.verifier.joint import JointNoise, in_order, matrix, unit_rows
+from tests.verifier.share_bounds import gaussian_sigma, rounded_up
 
 Array = NDArray[np.float64]
 
@@ -54,38 +52,6 @@ def operator_norm(x: Array) -> float:
     return math.ldexp(math.sqrt(top + slack) * (1 + 2.0**-50), exponent)
 
 
-def _gaussian_delta(sigma: float, epsilon: float) -> float:
-    """The delta of Gaussian noise for sensitivity 1, rounded up."""
-    with gmpy2.context(gmpy2.get_context(), precision=128):
-        ratio = 1 / gmpy2.mpfr(sigma)
-        root = gmpy2.sqrt(gmpy2.mpfr(2))
-        above = gmpy2.erfc((epsilon / ratio - ratio / 2) / root)
-        below = gmpy2.exp(gmpy2.mpfr(epsilon)) * gmpy2.erfc((epsilon / ratio + ratio / 2) / root)
-        return math.nextafter(float((above - below) / 2), 1.0)
-
-
-@lru_cache(maxsize=256)
-def _unit_sigma(epsilon: float, delta: float) -> float:
-    low = high = 2.0**-10
-    while _gaussian_delta(high, epsilon) > delta:
-        low, high = high, 2 * high
-    low = 0.0 if low == high else low
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _gaussian_delta(middle, epsilon) <= delta else (middle, high)
-    return high
-
-
-def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
-    return math.nextafter(sensitivity * _unit_sigma(epsilon, delta) * (1 + 2.0**-50), math.inf)
-
-
-def gaussian_variance(l2: float, epsilon: float, delta: float, releases: int = 1) -> Fraction:
-    """The variance of discrete Gaussian noise, in units of the sum."""
-    sigma = gaussian_sigma(l2 * math.sqrt(releases) * (1 + 2.0**-48), epsilon, delta)
-    return Fraction(math.ceil(Fraction(sigma) ** 2) + 9)
-
-
 @dataclass
 class Statistic:
     """The public plan of a statistic whose noise the parties add, or of an average of directions."""
@@ -95,8 +61,7 @@ class Statistic:
 
     @cached_property
     def transform(self) -> Array:
-        numbers = np.frombuffer(base64.b64decode(self.study.parameters["coordinates"], validate=True), "<f4")
-        return numbers.astype(np.float64).reshape(len(self.study.features), -1)
+        return matrix(self.study, "coordinates")
 
     @property
     def classes(self) -> int:
@@ -130,16 +95,7 @@ class Statistic:
     @cached_property
     def _coordinates(self) -> Array:
         """The coordinates of the public samples, (N, r)."""
-        rows = self.samples / np.where((m := np.abs(self.samples).max(axis=1)) > 0, m, 1.0)[:, None]
-        squares = np.zeros(len(rows))
-        for column in rows.T:
-            squares = squares + column * column
-        norms = np.sqrt(squares)
-        rows = rows / np.where(norms > 0, norms, 1.0)[:, None]
-        Z = np.zeros((len(rows), self.rank))
-        for column, weights in zip(rows.T, self.transform, strict=True):
-            Z = Z + np.outer(column, weights)
-        return Z
+        return in_order(unit_rows(self.samples), self.transform)
 
     @cached_property
     def _points(self) -> tuple[NDArray[np.int64], float]:
@@ -204,41 +160,20 @@ class Statistic:
         return pitch / (2.0**16 * len(points) * self.parties)
 
     @property
-    def colluders(self) -> int:
-        return int(self.study.parameters.get("colluders", max(0, self.study.threshold - 1)))
-
-    @property
     def by_holders(self) -> bool:
         """Whether the key holders add the noise, not the parties."""
         source = self.study.parameters.get("noise_from", "parties")
         require(source in ("parties", "holders"), "nobody else adds noise")
         return bool(source == "holders")
 
-    @property
-    def adders(self) -> int:
-        """How many shares of noise there are at most."""
-        return self.study.holders if self.by_holders else self.parties
-
-    @property
-    def contributors(self) -> int:
-        if self.by_holders:
-            holders, study = self.study.holders, self.study
-            least = (holders + study.threshold - 1) // 2 + 1
-            require(holders >= 2 and self.colluders < holders, "no holder's noise is left")
-            require(study.confirmations >= least, "too few holders confirm what they open")
-            return holders - max(1, self.colluders)
-        return self.parties - self.colluders - int(self.study.parameters.get("dropouts", 0)) - 1
+    @cached_property
+    def noise(self) -> JointNoise:
+        return JointNoise(self.study, self.length, self.study.delta == 0, *self.sensitivities, self.by_holders)
 
     @cached_property
     def share(self) -> tuple[int, int]:
         """The largest entry and the largest length of a share of the noise."""
-        l1, l2 = self.sensitivities
-        if self.study.delta == 0:
-            scale = Fraction(math.ceil(Fraction(l1) / Fraction(self.study.epsilon) * 2**20), 2**20)
-            return laplace_share(self.length, scale, self.adders, self.contributors)
-        variance = gaussian_variance(l2, self.study.epsilon, self.study.delta) / self.contributors
-        require(variance >= 18, "the noise is too small for its grid")
-        return gaussian_share(self.length, variance, self.adders)
+        return self.noise.bound, self.noise.longest
 
     @property
     def squares(self) -> int | None:
@@ -264,7 +199,7 @@ class Statistic:
         else:
             each = 2 * (l1 * self.unit / study.epsilon) ** 2
         share = self.parties / ballots
-        energy = self.length * each * self.adders / self.contributors * share
+        energy = self.length * each * self.noise.adders / self.noise.contributors * share
         return energy * (share if self.by_holders else 1.0)
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array | None:

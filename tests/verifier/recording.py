@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +17,13 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardClient
 from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
+from psephos.specs.registry import is_verifiable
 from psephos.specs.study import StudyTerms
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -124,19 +128,55 @@ TO_STORE: dict[str, dict[str, Any]] = {
 """What is stored, and terms that differ from those of `record`: a proof of validity is too long for a repository."""
 
 
+def stored_at(folder: Path, what: str) -> Path:
+    """The file of a stored study."""
+    return folder / f"{what.replace(', ', '-').replace(' ', '-')}.json"
+
+
+def save(recording: Recording, path: Path) -> None:
+    """Write a study as JSON: its file, the public file, and the entries in hexadecimal."""
+    path.parent.mkdir(exist_ok=True)
+    public, entries = recording.public.read_text(encoding="utf-8"), [data.hex() for data in recording.entries]
+    content = {"study": recording.made.study.text(), "public": public, "entries": entries}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def check_stored(path: Path, folder: Path) -> None:
+    """Check that both verifiers accept a stored study."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    entries = [bytes.fromhex(text) for text in stored["entries"]]
+    public, study, board = folder / "public.csv", Study.parse(stored["study"]), MemoryBoard()
+    public.write_text(stored["public"], encoding="utf-8")
+    board.entries.extend(entries)
+    report = verify(stored["study"], stored["public"], entries)
+    assert report.accepted
+    assert ("the result follows from the sum" in report.holds) == is_verifiable(study)
+    checks = examine(study, PublicSamples.of(study, public), board).checks
+    assert accepted(checks, verifiable=is_verifiable(study))
+
+
 def store() -> None:
-    """Record the stored studies again, each as JSON: the study, the public file, and the entries in hexadecimal."""
-    STORED.mkdir(exist_ok=True)
+    """Record the stored studies again."""
     with TemporaryDirectory() as folder:
         public = public_file(Path(folder))
         for what, fields in TO_STORE.items():
-            recording = record(what, public, **fields)
-            text = public.read_text(encoding="utf-8")
-            entries = [data.hex() for data in recording.entries]
-            content = {"study": recording.made.study.text(), "public": text, "entries": entries}
-            (STORED / f"{what.replace(', ', '-').replace(' ', '-')}.json").write_text(
-                json.dumps(content, indent=1) + "\n"
-            )
+            save(record(what, public, **fields), stored_at(STORED, what))
+
+
+def check_accepted(recording: Recording) -> None:
+    """Check that both verifiers accept a whole study, and its result where everybody can compute it."""
+    report, follows = recording.second(), is_verifiable(recording.made.study)
+    assert (report.fails, report.lacks) == ([], [])
+    assert ("the result follows from the sum" in report.holds) == follows
+    assert accepted(recording.main(), verifiable=follows)
+
+
+def check_refused(recording: Recording, changed: Recording) -> None:
+    """Check that both verifiers refuse a changed study."""
+    assert changed.entries != recording.entries
+    assert not changed.second().accepted
+    with suppress(PsephosError):
+        assert not accepted(changed.main(), verifiable=is_verifiable(changed.made.study))
 
 
 def accepted(checks: Sequence[StudyCheck], *, verifiable: bool) -> bool:
@@ -163,14 +203,36 @@ def record(what: str, public: Path, *, absent: Sequence[str] = (), ceremony: boo
     samples = PublicSamples.read(public, "class")
     own_terms = {"public_table": samples.digest, "features": samples.features, "samples": SAMPLES}
     made = trial(parties=PARTIES, **fields_for(what) | own_terms | fields)
-    study, board = made.study, MemoryBoard()
+    return play(made, public, samples, _own, absent=absent, ceremony=ceremony)
+
+
+def play(
+    made: Trial,
+    public: Path,
+    samples: PublicSamples,
+    own: Callable[[Trial, int], Any],
+    *,
+    absent: Sequence[str] = (),
+    ceremony: bool = False,
+) -> Recording:
+    """Play a study whose parties bring what `own` returns."""
+    study, board, terms = made.study, MemoryBoard(), StudyTerms(made.study, samples)
     shares: Sequence[KeyShare] = shares_of(study) if study.uses_key and not ceremony else []
-    terms = StudyTerms(study, samples)
-    agents = {}
-    for name, key in made.keys.items():
-        if name in absent or (not study.uses_key and name.startswith("holder")):
-            continue
-        agents[name] = Agent(_role(name, made, terms, samples, shares), study.members, key, board, Store())
+
+    def role(name: str) -> Role:
+        kind, _, number = name.partition(" ")
+        if kind == "curator":
+            return curator_role(terms, lambda result: make_release(study, samples, result), Store())
+        if kind == "holder":
+            holder = holder_role(terms, int(number), Store())
+            return given(holder, shares[int(number) - 1]) if shares else holder
+        return party_role(terms, int(number), made.keys[name], own(made, int(number)), Store())
+
+    agents = {
+        name: Agent(role(name), study.members, key, board, Store())
+        for name, key in made.keys.items()
+        if name not in absent and (study.uses_key or not name.startswith("holder"))
+    }
     for _ in range(8):
         while any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
             pass
@@ -178,20 +240,13 @@ def record(what: str, public: Path, *, absent: Sequence[str] = (), ceremony: boo
     return Recording(made, public, tuple(board.entries))
 
 
-def _role(name: str, made: Trial, terms: StudyTerms, samples: PublicSamples, shares: Sequence[KeyShare]) -> Role:
-    kind, _, number = name.partition(" ")
-    study, store = made.study, Store()
-    if kind == "curator":
-        return curator_role(terms, lambda result: make_release(study, samples, result), store)
-    if kind == "holder":
-        role = holder_role(terms, int(number), store)
-        return given(role, shares[int(number) - 1]) if shares else role
-    generator = np.random.default_rng([7, int(number)])
+def _own(made: Trial, number: int) -> Any:
+    """Votes, or rows and their labels."""
+    study, generator = made.study, np.random.default_rng([7, number])
     votes = FixedVotes(generator.integers(0, len(study.classes), size=SAMPLES))
-    X = unit(generator, 6 + int(number))
+    X = unit(generator, 6 + number)
     of_votes = study.method in ("soft", "statistic", "vote-directions")
-    own: Any = votes if of_votes else (X, (X[:, 0] > 0).astype(np.int64))
-    return party_role(terms, int(number), made.keys[name], own, store)
+    return votes if of_votes else (X, (X[:, 0] > 0).astype(np.int64))
 
 
 if __name__ == "__main__":

@@ -108,22 +108,9 @@ class Records:
     def facts(self, ballots: int) -> dict[str, Any]:
         """What a model states of a release."""
         l1, l2 = self.sensitivities
-        chosen: dict[str, Any] = {
-            "rank": self.width - 1,
-            "rows": self.rows,
-            "colluders": self.noise.colluders,
-        }
-        if self.persons:
-            chosen["persons"] = self.persons
-        return {
-            "mechanism": self.noise.mechanism,
-            "unit": "record",
-            "sensitivity": (l1 if self.norm == "l1" else l2) / 2.0**20,
-            "norm": self.norm,
-            "said": "",
-            "chosen": chosen,
-            "signal": None,
-        }
+        sensitivity = (l1 if self.norm == "l1" else l2) / 2.0**20
+        about = {"rank": self.width - 1, "rows": self.rows, "persons": self.persons or None}
+        return self.noise.facts("record", sensitivity, self.norm, **about)
 
     # -- the classifier
 

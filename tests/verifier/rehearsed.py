@@ -70,15 +70,7 @@ class Rehearsed:
 
     def facts(self, ballots: int) -> dict[str, Any]:
         """What a model states of a release of so many ballots."""
-        return {
-            "mechanism": self.noise.mechanism,
-            "unit": "party",
-            "sensitivity": 2.0**25 / (2**24 * ballots),
-            "norm": self.norm,
-            "said": "",
-            "chosen": {"rank": self.rank - 1, "colluders": self.noise.colluders},
-            "signal": None,
-        }
+        return self.noise.facts("party", 2.0**25 / (2**24 * ballots), self.norm, rank=self.rank - 1)
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
         """The classifier of scaled rows that follows from a sum."""

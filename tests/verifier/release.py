@@ -59,13 +59,10 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
         return Round(study, key, "parameters", plan.length, low, high, plan.context, nonce, squares=plan.squares)
     require(study.protocol == "statistic", f"{study.protocol} is beyond this verifier")
     bound, longest = plan.share
-    if plan.by_holders:
-        noise = Noise(bound, longest**2)
-        return Round(
-            study, key, "statistic", plan.length, low, high, plan.context, nonce, squares=plan.squares, noise=noise
-        )
-    low, high = low - bound, high + bound
-    return Round(study, key, "statistic", plan.length, low, high, plan.context, nonce, squares=plan.squares)
+    noise = Noise(bound, longest**2) if plan.by_holders else None
+    added = 0 if noise else bound
+    terms = plan.length, low - added, high + added, plan.context, nonce
+    return Round(study, key, "statistic", *terms, squares=plan.squares, noise=noise)
 
 
 # -- the model
@@ -259,16 +256,7 @@ def _facts(study: Study, samples: Public, result: Result | None) -> dict[str, An
     sensitivity, norm = plan.sensitivity
     if result is not None:
         sensitivity *= plan.parties / len(result.parties)
-    law = "discrete Gaussian in shares" if study.delta else "discrete Laplace in shares"
-    return {
-        "mechanism": law + (" of the key holders" if plan.by_holders else ""),
-        "unit": "party",
-        "sensitivity": sensitivity,
-        "norm": norm,
-        "said": "",
-        "chosen": {"rank": plan.rank, "colluders": plan.colluders},
-        "signal": None,
-    }
+    return plan.noise.facts("party", sensitivity, norm, rank=plan.rank)
 
 
 def _follows(w: Array, published: Array, intercepts: Array, samples: Public, middle: float | None) -> bool:

@@ -12,12 +12,11 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.verifier.board import KINDS, Message, Refused, Study, require, sha256
+from tests.verifier.board import KINDS, Message, Refused, Study, facts, require, sha256
 from tests.verifier.bounded import Packing, widened
-from tests.verifier.noise import gaussian_variance
 from tests.verifier.paillier import Key
 from tests.verifier.release import Result
-from tests.verifier.share_bounds import gaussian_length, rounded_up
+from tests.verifier.share_bounds import gaussian_length, gaussian_variance, rounded_up
 from tests.verifier.sums import Round, check_sum
 
 Array = NDArray[np.float64]
@@ -228,15 +227,8 @@ def check_series(
     if not terms.over(points):
         return None, "the descent is not over"
     report.holds.append(f"{len(points) - 1} steps")
-    facts = {
-        "mechanism": terms.law,
-        "unit": "record",
-        "sensitivity": terms.sensitivity,
-        "norm": "l2",
-        "said": "",
-        "chosen": {"steps": terms.steps, "lam": terms.lam, "colluders": terms.colluders},
-        "signal": None,
-    }
+    chosen = {"steps": terms.steps, "lam": terms.lam, "colluders": terms.colluders}
+    stated = facts(terms.law, "record", terms.sensitivity, "l2", **chosen)
     if lacks or sums is None:
         return None, lacks or "the last sum is not there"
-    return Result(parties, sums, np.array(points[-1]), facts), ""
+    return Result(parties, sums, np.array(points[-1]), stated), ""

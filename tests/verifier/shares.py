@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.verifier.board import KINDS, Message, Refused, Study, require, sha256
+from tests.verifier.board import KINDS, Message, Refused, Study, facts, require, sha256
 from tests.verifier.release import Result
 
 
@@ -96,14 +96,6 @@ def check_shares(study: Study, messages: list[Message], report: Any) -> tuple[Re
     report.holds.append(f"{len(shares)} shares add up")
     sums = [sum(column) % (1 << bits) for column in zip(*shares.values(), strict=True)]
     total = [x - (1 << bits) if x >> (bits - 1) else x for x in sums]
-    facts = {
-        "mechanism": "laplace in shares",
-        "unit": "record",
-        "sensitivity": terms.sensitivity,
-        "norm": "l2",
-        "said": "",
-        "chosen": {"lam": terms.lam},
-        "signal": None,
-    }
+    stated = facts("laplace in shares", "record", terms.sensitivity, "l2", lam=terms.lam)
     w = np.array(total, dtype=np.float64) * (terms.pitch / terms.parties)
-    return Result(range(terms.parties), total, w, facts), ""
+    return Result(range(terms.parties), total, w, stated), ""

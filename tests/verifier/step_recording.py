@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,21 +14,15 @@ from numpy.typing import NDArray
 
 from psephos.audit.studies import Trial, trial
 from psephos.curator.ledger import Release
-from psephos.protocol.agent import Agent
-from psephos.protocol.board import MemoryBoard
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import Role
-from psephos.protocol.storage.store import Store
 from psephos.specs.evaluation import encode_releases
 from psephos.specs.record import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.study import StudyTerms, encode_coordinates, encode_parameters
+from psephos.specs.study import encode_coordinates, encode_parameters
 from psephos.specs.terms import PrivacyTerms, PublicTerms
-from psephos.study.release import make_release
-from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from tests.psephos.study.cast import FixedVotes, classifier, fields_of, given, record_parameters, shares_of, unit
-from tests.verifier.recording import PARTIES, STORED, Recording, public_file
+from tests.psephos.study.cast import FixedVotes, classifier, fields_of, record_parameters, unit
+from tests.verifier.recording import PARTIES, STORED, Recording, play, public_file, save, stored_at
 
 Array = NDArray[np.float64]
 
@@ -212,7 +205,7 @@ def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **change
     rows = len(samples.auxiliary.samples)
     own_terms = {"public_table": samples.digest, "features": samples.features, "samples": rows}
     made = trial(parties=PARTIES, **fields | {"public": True} | own_terms | changed)
-    return play(made, public, samples, absent)
+    return play(made, public, samples, _own, absent=absent)
 
 
 def replanned(public: Path, name: str) -> Recording:
@@ -221,31 +214,6 @@ def replanned(public: Path, name: str) -> Recording:
     parameters, value = fields["parameters"], fields["parameters"][name]
     parameters[name] = value + 1 if name == "labelled" else float(np.nextafter(value, np.inf))
     return record_step("regression, parties", public, parameters=parameters)
-
-
-def play(made: Trial, public: Path, samples: PublicSamples, absent: Sequence[str] = ()) -> Recording:
-    """Play a study of one sum, whose parties have seeded rows."""
-    study, board = made.study, MemoryBoard()
-    shares, terms = shares_of(study), StudyTerms(study, samples)
-
-    def role(name: str) -> Role:
-        kind, _, number = name.partition(" ")
-        if kind == "curator":
-            return curator_role(terms, lambda result: make_release(study, samples, result), Store())
-        if kind == "holder":
-            return given(holder_role(terms, int(number), Store()), shares[int(number) - 1])
-        return party_role(terms, int(number), made.keys[name], _own(made, int(number)), Store())
-
-    agents = {
-        name: Agent(role(name), study.members, key, board, Store())
-        for name, key in made.keys.items()
-        if name not in absent
-    }
-    for _ in range(8):
-        while any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
-            pass
-        agents["curator"].on_idle()
-    return Recording(made, public, tuple(board.entries))
 
 
 def _own(made: Trial, number: int) -> Any:
@@ -284,11 +252,6 @@ TO_STORE = (
 )
 
 
-def file_of(what: str) -> Path:
-    """The file of a stored study."""
-    return STORED_STEPS / f"{what.replace(', ', '-').replace(' ', '-')}.json"
-
-
 def files_of(folder: Path) -> Callable[[str], Path]:
     """Write the public files; returns which one a study is of."""
     public, labelled, numbers = public_file(folder), labelled_file(folder), numbers_file(folder)
@@ -298,17 +261,10 @@ def files_of(folder: Path) -> Callable[[str], Path]:
 
 def store() -> None:
     """Record the stored studies again."""
-    STORED_STEPS.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:
         files = files_of(Path(folder))
         for what in TO_STORE:
-            recording = record_step(what, files(what))
-            content = {
-                "study": recording.made.study.text(),
-                "public": recording.public.read_text(encoding="utf-8"),
-                "entries": [data.hex() for data in recording.entries],
-            }
-            file_of(what).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            save(record_step(what, files(what)), stored_at(STORED_STEPS, what))
 
 
 if __name__ == "__main__":

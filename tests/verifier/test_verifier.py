@@ -6,25 +6,32 @@ The studies are played anew in each run, under dealt keys of 256 bits, which pro
 from __future__ import annotations
 
 import ast
-import json
 import re
 import sqlite3
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from psephos.protocol.board import MemoryBoard
-from psephos.protocol.errors import PsephosError
-from psephos.protocol.study.study import Study
-from psephos.study.samples import PublicSamples
-from psephos.study.verify import verify as main_verify
 from tests.tiers import sampled
 from tests.verifier import verifier
 from tests.verifier.board import Refused
-from tests.verifier.recording import RECORDED, STORED, TO_STORE, Recording, accepted, fields_for, public_file, record
+from tests.verifier.recording import (
+    RECORDED,
+    STORED,
+    TO_STORE,
+    Recording,
+    check_accepted,
+    check_refused,
+    check_stored,
+    fields_for,
+    public_file,
+    record,
+    stored_at,
+)
+from tests.verifier.step_recording import STORED_STEPS
+from tests.verifier.step_recording import TO_STORE as STEPS
 from tests.verifier.tampering import OF_ENTRIES, OF_MESSAGES, OF_STUDY, ballot, messages, model, resigned
 from tests.verifier.verifier import main, verify
 
@@ -60,13 +67,7 @@ def _imports(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("what", RECORDED)
 def test_recorded_studies_are_accepted(recordings: Any, what: str) -> None:
-    recording: Recording = recordings(what)
-    report = recording.second()
-    assert report.fails == []
-    assert report.lacks == []
-    verifiable = recording.made.study.public or what in ("psgd", "pathak")
-    assert ("the result follows from the sum" in report.holds) == verifiable
-    assert accepted(recording.main(), verifiable=verifiable)
+    check_accepted(recordings(what))
 
 
 _DESCENT = fields_for("psgd")["parameters"]
@@ -91,33 +92,15 @@ FURTHER: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", sampled(FURTHER, 5))
 def test_studies_of_other_terms_are_accepted(name: str, tmp_path: Path) -> None:
     what, terms = FURTHER[name]
-    recording = record(what, public_file(tmp_path), **terms)
-    report = recording.second()
-    assert report.fails == []
-    assert report.lacks == []
-    follows = recording.made.study.public or what in ("psgd", "pathak")
-    assert ("the result follows from the sum" in report.holds) == follows
-    assert accepted(recording.main(), verifiable=follows)
+    check_accepted(record(what, public_file(tmp_path), **terms))
 
 
-@pytest.mark.parametrize("path", sorted(STORED.glob("*.json")), ids=lambda path: path.stem)
-def test_stored_studies_are_accepted_by_later_versions(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "what"), [*((STORED, what) for what in TO_STORE), *((STORED_STEPS, what) for what in STEPS)]
+)
+def test_stored_studies_are_accepted_by_later_versions(folder: Path, what: str, tmp_path: Path) -> None:
     """By both verifiers."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    entries = [bytes.fromhex(text) for text in stored["entries"]]
-    assert verify(stored["study"], stored["public"], entries).accepted
-    public = tmp_path / "public.csv"
-    public.write_text(stored["public"], encoding="utf-8")
-    study, board = Study.parse(stored["study"]), MemoryBoard()
-    board.entries.extend(entries)
-    verifiable = study.public or study.protocol in ("psgd", "pathak")
-    assert accepted(main_verify(study, PublicSamples.of(study, public), board), verifiable=verifiable)
-
-
-def test_a_study_of_each_protocol_is_stored() -> None:
-    assert {path.stem for path in STORED.glob("*.json")} == {
-        what.replace(", ", "-").replace(" ", "-") for what in TO_STORE
-    }
+    check_stored(stored_at(folder, what), tmp_path)
 
 
 @pytest.mark.parametrize("what", ["statistic", "psgd", "pathak"])
@@ -141,12 +124,7 @@ def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: 
 def test_changed_boards_are_refused(recordings: Any, change: str) -> None:
     """By the second verifier and by `psephos verify`."""
     what, tamper = TAMPERED[change]
-    changed = tamper(recordings(what))
-    assert changed.entries != recordings(what).entries
-    assert not changed.second().accepted
-    verifiable = changed.made.study.public or what in ("psgd", "pathak")
-    with suppress(PsephosError):
-        assert not accepted(changed.main(), verifiable=verifiable)
+    check_refused(recordings(what), tamper(recordings(what)))
 
 
 @pytest.mark.parametrize("change", OF_STUDY)
