@@ -28,7 +28,7 @@ from tests.verifier.public import Public
 from tests.verifier.recording import Recording
 from tests.verifier.release import round_of
 from tests.verifier.sums import check_sum
-from tests.verifier.tampering import Tampering, ballot, edited, flipped, model, without
+from tests.verifier.tampering import Tampering, ballot, edited, flipped, model, places, published, without
 from tests.verifier.verifier import Report, read_until_key
 
 Array = NDArray[np.float64]
@@ -130,11 +130,7 @@ def flooded(room: int) -> Tampering:
 
     def tamper(recording: Recording) -> Recording:
         posts = recording.posts()
-        at = next(
-            place
-            for place, (author, post) in enumerate(posts)
-            if author == "party 4" and not post.secret and len(post.data) > 8 and post.data[8] == Kind.BALLOT
-        )
+        at = next(place for place in places(posts, Kind.BALLOT) if posts[place][0] == "party 4")
         own = sum(len(entry.encode()) for entry in recording.decoded if entry.author == "party 4")
         limit = recording.made.study.members.limits["party 4"]
         junk = Post("board", b"", posts[at][1].phase)
@@ -218,10 +214,6 @@ def _of_ball(terms: StudyTerms, opened: OpenedSum) -> Array:
     return _by(terms, opened, radius=float(terms.study.parameters["radius"]) / 2)
 
 
-def _published(**changed: Any) -> Tampering:
-    return model(lambda fields: fields.update(changed))
-
-
 def _relative_intercept(fields: dict[str, Any]) -> None:
     low, high = fields["bounds"]
     fields["intercept"] -= low + (high - low) / 2
@@ -252,9 +244,9 @@ OF_REGRESSIONS: dict[str, tuple[str, Tampering]] = {
     "the intercept is relative to the middle": ("regression", model(_relative_intercept)),
     "the ranges": ("regression", _wider("ranges")),
     "the bounds": ("regression", _wider("bounds")),
-    "the label": ("regression", _published(label="days")),
-    "the task": ("regression", _published(task="classification")),
-    "a field of classes": ("regression", _published(classes=[])),
+    "the label": ("regression", published(label="days")),
+    "the task": ("regression", published(task="classification")),
+    "a field of classes": ("regression", published(classes=[])),
     "the unit is a record": ("regression, parties", stated(unit="record")),
     "the unit is a party": ("regression", stated(unit="party")),
     "the sensitivity of records": ("regression, parties", stated(sensitivity=4.0)),
@@ -319,8 +311,8 @@ OF_EVALUATIONS: dict[str, tuple[str, Tampering]] = {
         model(lambda fields: fields["release"]["protects"].update(kind="party")),
     ),
     "an earlier release is cheaper": ("evaluation, earlier releases", model(_a_cheaper_release)),
-    "no earlier releases": ("evaluation, earlier releases", _published(earlier=[], together=[])),
-    "earlier releases that the study does not state": ("evaluation", _published(earlier=[], together=[])),
+    "no earlier releases": ("evaluation, earlier releases", published(earlier=[], together=[])),
+    "earlier releases that the study does not state": ("evaluation", published(earlier=[], together=[])),
     "the classifier as it was": ("evaluation, calibrated", forged(_uncalibrated)),
     "the slope alone": ("evaluation, calibrated", forged(_slope_alone)),
     "the intercept alone": ("evaluation, calibrated", forged(_intercept_alone)),
@@ -341,7 +333,7 @@ OF_EVALUATIONS: dict[str, tuple[str, Tampering]] = {
     "the intercept is relative to the middle": ("evaluation, number", model(_relative_intercept)),
     "the ranges": ("evaluation, number", _wider("ranges")),
     "the bounds": ("evaluation, number, parties", _wider("bounds")),
-    "the label": ("evaluation, number", _published(label="days")),
+    "the label": ("evaluation, number", published(label="days")),
     "the sensitivity of a replaced row": ("evaluation, number", stated(sensitivity=2.0)),
     "the largest error": ("evaluation, number", chosen(largest_error=2.0)),
     "bins of a number": ("evaluation, number", chosen(bins=10)),

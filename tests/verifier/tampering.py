@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from psephos.protocol.board.history import Head
@@ -104,12 +105,17 @@ def _is(post: Post, kind: Kind) -> bool:
     return not post.secret and len(post.data) > 8 and post.data[8] == kind
 
 
+def places(posts: Posts, kind: Kind) -> list[int]:
+    """Where messages of a kind stand in clear."""
+    return [place for place, (_, post) in enumerate(posts) if _is(post, kind)]
+
+
 def edited(kind: Kind, edit: Edit, *, which: Sequence[int] | None = (0,)) -> Tampering:
     """Change messages of a kind."""
 
     def change(recording: Recording, posts: Posts) -> None:
-        places = [place for place, (_, post) in enumerate(posts) if _is(post, kind)]
-        for place in places if which is None else [places[number] for number in which]:
+        found = places(posts, kind)
+        for place in found if which is None else [found[number] for number in which]:
             author, post = posts[place]
             posts[place] = author, replace(post, data=edit(post.data))
 
@@ -120,8 +126,8 @@ def without(kind: Kind, count: int = 1) -> Tampering:
     """Leave out the first messages of a kind."""
 
     def change(recording: Recording, posts: Posts) -> Posts:
-        places = [place for place, (_, post) in enumerate(posts) if _is(post, kind)][:count]
-        return [one for place, one in enumerate(posts) if place not in places]
+        left_out = places(posts, kind)[:count]
+        return [one for place, one in enumerate(posts) if place not in left_out]
 
     return messages(change)
 
@@ -130,14 +136,14 @@ def _moved(kind: Kind, author: str) -> Tampering:
     """Let another role sign the first message of a kind."""
 
     def change(recording: Recording, posts: Posts) -> None:
-        place = next(place for place, (_, post) in enumerate(posts) if _is(post, kind))
+        place = places(posts, kind)[0]
         posts[place] = author, posts[place][1]
 
     return messages(change)
 
 
 def _private_ballot(recording: Recording, posts: Posts) -> None:
-    place = next(place for place, (_, post) in enumerate(posts) if _is(post, Kind.BALLOT))
+    place = places(posts, Kind.BALLOT)[0]
     author, post = posts[place]
     posts[place] = author, replace(post, receiver="curator", secret=False)
 
@@ -147,37 +153,27 @@ def _without_a_join(recording: Recording, posts: Posts) -> Posts:
 
 
 def _early_close(recording: Recording, posts: Posts) -> None:
-    place = next(place for place, (_, post) in enumerate(posts) if _is(post, Kind.CLOSE))
-    first = next(place for place, (_, post) in enumerate(posts) if _is(post, Kind.BALLOT))
+    place = places(posts, Kind.CLOSE)[0]
+    first = places(posts, Kind.BALLOT)[0]
     posts.insert(first + 1, posts.pop(place))
 
 
 # -- ballots, which their party signs again
 
 
-def ballot(edit: Edit) -> Tampering:
-    """The second party changes ciphertexts and proof of its ballot, and signs it."""
+def ballot(edit: Edit, *, of: int = 1) -> Tampering:
+    """The second party takes ciphertexts and proof of a ballot, changes them, and signs them."""
 
     def change(recording: Recording, posts: Posts) -> None:
-        place = [place for place, (_, post) in enumerate(posts) if _is(post, Kind.BALLOT)][1]
-        author, post = posts[place]
-        payload = edit(post.data[_PAYLOAD:])
+        found = places(posts, Kind.BALLOT)
+        author, post = posts[found[1]]
+        payload = edit(posts[found[of]][1].data[_PAYLOAD:])
         party = post.data[HEADER_BYTES:_SIGNATURE]
         content = b"psephos ballot\0" + post.data[9:HEADER_BYTES] + party + hashlib.sha256(payload).digest()
         signature = recording.made.keys[f"party {int.from_bytes(party, 'big')}"].sign(content)
-        posts[place] = author, replace(post, data=post.data[:_SIGNATURE] + signature + payload)
+        posts[found[1]] = author, replace(post, data=post.data[:_SIGNATURE] + signature + payload)
 
     return messages(change)
-
-
-def _copied_ballot(recording: Recording, posts: Posts) -> None:
-    """Party 1 signs the ciphertexts and the proof of party 0."""
-    first, second = [place for place, (_, post) in enumerate(posts) if _is(post, Kind.BALLOT)][:2]
-    payload, (author, post) = posts[first][1].data[_PAYLOAD:], posts[second]
-    party = post.data[HEADER_BYTES:_SIGNATURE]
-    content = b"psephos ballot\0" + post.data[9:HEADER_BYTES] + party + hashlib.sha256(payload).digest()
-    signature = recording.made.keys["party 1"].sign(content)
-    posts[second] = author, replace(post, data=post.data[:_SIGNATURE] + signature + payload)
 
 
 # -- models
@@ -193,6 +189,10 @@ def model(change: Callable[[dict[str, Any]], object]) -> Tampering:
         return data[:HEADER_BYTES] + ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
     return edited(Kind.RESULT, edit)
+
+
+def published(**changed: Any) -> Tampering:
+    return model(lambda fields: fields.update(changed))
 
 
 def _release(name: str, value: Any) -> Tampering:
@@ -234,6 +234,20 @@ _POLYNOMIALS = 2 * CIPHERTEXT + 64 + 59 + 65
 """Where the answers of step 4 begin in a ballot with a proof of validity."""
 _N, _THETA, _BASE = HEADER_BYTES, HEADER_BYTES + _KEY_SIZE + 16, HEADER_BYTES + 2 * _KEY_SIZE + 16
 
+_key, _posted_ballot, _confirmation, _opening, _published_sum, _share, _result = (
+    partial(edited, kind)
+    for kind in (
+        Kind.PUBLIC_KEY,
+        Kind.BALLOT,
+        Kind.CONFIRMATION,
+        Kind.PARTIAL_DECRYPTION,
+        Kind.PUBLISHED_SUM,
+        Kind.PUBLISHED_SHARE,
+        Kind.RESULT,
+    )
+)
+"""Change the first message of a kind."""
+
 OF_ENTRIES: dict[str, tuple[str, Tampering]] = {
     "an entry is left out": ("statistic", entries(lambda board, place: board.pop(place))),
     "an entry stands there twice, before others": (
@@ -249,10 +263,7 @@ OF_ENTRIES: dict[str, tuple[str, Tampering]] = {
     "a bit of an entry's session": ("psgd", _edit_entry(_at(14))),
     "a bit of an author's name": ("pathak", _edit_entry(_at(47))),
     "a bit of a message": ("statistic", _edit_entry(_at(-100))),
-    "the root that an author has read": (
-        "statistic",
-        resigned(head=lambda entry: Head(entry.head.size, bytes(32))),
-    ),
+    "the root that an author has read": ("statistic", resigned(head=lambda entry: Head(entry.head.size, bytes(32)))),
     "an author has read more than there is": (
         "statistic",
         resigned(head=lambda entry: Head(entry.head.size + 1000, entry.head.root)),
@@ -266,34 +277,28 @@ OF_ENTRIES: dict[str, tuple[str, Tampering]] = {
 OF_MESSAGES: dict[str, tuple[str, Tampering]] = {
     "a holder has not joined": ("statistic", messages(_without_a_join)),
     "a sealing key of small order": ("statistic", edited(Kind.JOINED, _to(HEADER_BYTES, bytes(32)))),
-    "the version of a frame": ("statistic", edited(Kind.BALLOT, _at(7))),
-    "the kind of a message": ("statistic", edited(Kind.BALLOT, _to(8, b"\x05"))),
-    "a message of another session": ("statistic", edited(Kind.BALLOT, _at(9))),
+    "the version of a frame": ("statistic", _posted_ballot(_at(7))),
+    "the kind of a message": ("statistic", _posted_ballot(_to(8, b"\x05"))),
+    "a message of another session": ("statistic", _posted_ballot(_at(9))),
     "a ballot goes to the curator only": ("statistic", messages(_private_ballot)),
     # keys
-    "one holder publishes another key": ("statistic", edited(Kind.PUBLIC_KEY, _at(-1))),
-    "an even modulus": ("average", edited(Kind.PUBLIC_KEY, _at(_N + _KEY_SIZE - 1), which=None)),
-    "a modulus that is too short": (
-        "average",
-        edited(Kind.PUBLIC_KEY, _to(_N + _KEY_SIZE // 2, b"\0"), which=None),
-    ),
-    "theta is 0": ("statistic", edited(Kind.PUBLIC_KEY, _to(_THETA, bytes(_KEY_SIZE)), which=None)),
-    "the base of the verification values is 0": (
-        "psgd",
-        edited(Kind.PUBLIC_KEY, _to(_BASE, bytes(_KEY_SIZE)), which=None),
-    ),
-    "a key has a byte too many": ("statistic", edited(Kind.PUBLIC_KEY, _longer(1), which=None)),
+    "one holder publishes another key": ("statistic", _key(_at(-1))),
+    "an even modulus": ("average", _key(_at(_N + _KEY_SIZE - 1), which=None)),
+    "a modulus that is too short": ("average", _key(_to(_N + _KEY_SIZE // 2, b"\0"), which=None)),
+    "theta is 0": ("statistic", _key(_to(_THETA, bytes(_KEY_SIZE)), which=None)),
+    "the base of the verification values is 0": ("psgd", _key(_to(_BASE, bytes(_KEY_SIZE)), which=None)),
+    "a key has a byte too many": ("statistic", _key(_longer(1), which=None)),
     # ballots
     "a ballot names a party that does not exist": (
         "statistic",
-        edited(Kind.BALLOT, _to(HEADER_BYTES, PARTIES.to_bytes(4, "big"))),
+        _posted_ballot(_to(HEADER_BYTES, PARTIES.to_bytes(4, "big"))),
     ),
-    "a ballot names another party": ("statistic", edited(Kind.BALLOT, _to(HEADER_BYTES, b"\0\0\0\1"))),
-    "a bit of a ballot's signature": ("statistic", edited(Kind.BALLOT, _at(_SIGNATURE))),
+    "a ballot names another party": ("statistic", _posted_ballot(_to(HEADER_BYTES, b"\0\0\0\1"))),
+    "a bit of a ballot's signature": ("statistic", _posted_ballot(_at(_SIGNATURE))),
     "a bit of a ciphertext": ("statistic", ballot(_at(0))),
     "a ciphertext is 0": ("average", ballot(_to(0, bytes(CIPHERTEXT)))),
     "a ciphertext is not below the modulus": ("average", ballot(_to(0, b"\xff" * CIPHERTEXT))),
-    "a ballot is copied from another party": ("statistic", messages(_copied_ballot)),
+    "a ballot is copied from another party": ("statistic", ballot(lambda data: data, of=0)),
     "a ballot has a byte too many": ("statistic", ballot(_longer(1))),
     # proofs of knowledge; under a key of 256 bits they have 1 + 64 + 65 + 65 bytes
     "the mode of a proof of knowledge is another": ("statistic", ballot(_at(-195))),
@@ -318,55 +323,40 @@ OF_MESSAGES: dict[str, tuple[str, Tampering]] = {
     "the vote is closed before there are enough ballots": ("statistic", messages(_early_close)),
     "the vote is not closed": ("tally", without(Kind.CLOSE)),
     "a close has a byte too many": ("statistic", edited(Kind.CLOSE, _longer(1))),
-    "a holder confirms another product": ("statistic", edited(Kind.CONFIRMATION, _at(HEADER_BYTES))),
-    "a holder confirms in another's name": (
-        "statistic",
-        edited(Kind.CONFIRMATION, _to(HEADER_BYTES + 32, b"\2")),
-    ),
+    "a holder confirms another product": ("statistic", _confirmation(_at(HEADER_BYTES))),
+    "a holder confirms in another's name": ("statistic", _confirmation(_to(HEADER_BYTES + 32, b"\2"))),
     "a confirmation is missing": ("tally", without(Kind.CONFIRMATION)),
     "two partial decryptions are missing": ("statistic", without(Kind.PARTIAL_DECRYPTION, 2)),
-    "a partial decryption names another product": ("psgd", edited(Kind.PARTIAL_DECRYPTION, _at(HEADER_BYTES))),
-    "a partial decryption names another holder": (
-        "statistic",
-        edited(Kind.PARTIAL_DECRYPTION, _to(HEADER_BYTES + 32, b"\3")),
-    ),
-    "a value of a partial decryption": ("statistic", edited(Kind.PARTIAL_DECRYPTION, _at(HEADER_BYTES + 33))),
-    "a value of a partial decryption is 0": (
-        "statistic",
-        edited(Kind.PARTIAL_DECRYPTION, _to(HEADER_BYTES + 33, bytes(CIPHERTEXT))),
-    ),
+    "a partial decryption names another product": ("psgd", _opening(_at(HEADER_BYTES))),
+    "a partial decryption names another holder": ("statistic", _opening(_to(HEADER_BYTES + 32, b"\3"))),
+    "a value of a partial decryption": ("statistic", _opening(_at(HEADER_BYTES + 33))),
+    "a value of a partial decryption is 0": ("statistic", _opening(_to(HEADER_BYTES + 33, bytes(CIPHERTEXT)))),
     # the proof of a partial decryption: a, b, and z of 144 bytes
-    "a of a partial decryption's proof": ("psgd", edited(Kind.PARTIAL_DECRYPTION, _at(-272))),
-    "b of a partial decryption's proof": ("statistic", edited(Kind.PARTIAL_DECRYPTION, _at(-208))),
-    "z of a partial decryption's proof": ("statistic", edited(Kind.PARTIAL_DECRYPTION, _at(-144))),
-    "a partial decryption lacks its last byte": ("statistic", edited(Kind.PARTIAL_DECRYPTION, _shorter)),
+    "a of a partial decryption's proof": ("psgd", _opening(_at(-272))),
+    "b of a partial decryption's proof": ("statistic", _opening(_at(-208))),
+    "z of a partial decryption's proof": ("statistic", _opening(_at(-144))),
+    "a partial decryption lacks its last byte": ("statistic", _opening(_shorter)),
     # descents
     "an announced point": ("psgd", edited(Kind.ANNOUNCEMENT, _at(-1), which=(1,))),
     "the number of an announced step": ("psgd", edited(Kind.ANNOUNCEMENT, _to(HEADER_BYTES, b"\0\0\0\2"))),
     "the nonce of an announced step": ("psgd", edited(Kind.ANNOUNCEMENT, _at(HEADER_BYTES + 4))),
-    "all holders publish another sum": ("psgd", edited(Kind.PUBLISHED_SUM, _at(-1), which=None)),
-    "a published sum is out of range": (
-        "psgd",
-        edited(Kind.PUBLISHED_SUM, _to(HEADER_BYTES + 5, b"\x7f\xff\xff"), which=None),
-    ),
+    "all holders publish another sum": ("psgd", _published_sum(_at(-1), which=None)),
+    "a published sum is out of range": ("psgd", _published_sum(_to(HEADER_BYTES + 5, b"\x7f\xff\xff"), which=None)),
     # shares of an average
-    "an entry of a share": ("pathak", edited(Kind.PUBLISHED_SHARE, _at(-5))),
-    "an entry of a share is out of range": ("pathak", edited(Kind.PUBLISHED_SHARE, _to(HEADER_BYTES, b"\xff"))),
-    "a share lacks its last byte": ("pathak", edited(Kind.PUBLISHED_SHARE, _shorter)),
+    "an entry of a share": ("pathak", _share(_at(-5))),
+    "an entry of a share is out of range": ("pathak", _share(_to(HEADER_BYTES, b"\xff"))),
+    "a share lacks its last byte": ("pathak", _share(_shorter)),
     "a share is missing": ("pathak", without(Kind.PUBLISHED_SHARE)),
     # results
     "a party publishes the result": ("statistic", _moved(Kind.RESULT, "party 0")),
     "two results of an exact sum": ("tally", messages(_two_results)),
     "no result": ("pathak", without(Kind.RESULT)),
-    "a space in a model": ("statistic", edited(Kind.RESULT, lambda data: data.replace(b",\n", b", \n", 1))),
-    "a field occurs twice": (
-        "statistic",
-        edited(Kind.RESULT, lambda data: data.replace(b"{\n", b'{\n "psephos_model": 1,\n', 1)),
-    ),
+    "a space in a model": ("statistic", _result(lambda data: data.replace(b",\n", b", \n", 1))),
+    "a field occurs twice": ("statistic", _result(lambda data: data.replace(b"{\n", b'{\n "psephos_model": 1,\n', 1))),
     "two fields change places": ("statistic", model(lambda fields: fields.update(parties=fields.pop("parties")))),
-    "the format of a model": ("average", model(lambda fields: fields.update(psephos_model=2))),
+    "the format of a model": ("average", published(psephos_model=2)),
     "the order of the classes": ("tally", model(lambda fields: fields["classes"].reverse())),
-    "the name of a method": ("tally", model(lambda fields: fields.update(method="plain"))),
+    "the name of a method": ("tally", published(method="plain")),
     "the encoding of a column": ("statistic", model(lambda fields: fields["encoding"]["columns"][0].update(fill=9.0))),
     "a coefficient": ("statistic", model(_moved_coefficient)),
     "a coefficient of directions of own rows": ("statistic, own data", model(_moved_coefficient)),
@@ -378,7 +368,7 @@ OF_MESSAGES: dict[str, tuple[str, Tampering]] = {
     "an intercept of an average of shares": ("pathak", model(_moved_intercept)),
     "a coefficient is no float": ("tally", model(lambda fields: fields["coefficients"][0].__setitem__(0, 1))),
     "a missing coefficient": ("average", model(lambda fields: fields["coefficients"][0].pop())),
-    "the number of parties": ("tally", model(lambda fields: fields.update(parties=PARTIES - 1))),
+    "the number of parties": ("tally", published(parties=PARTIES - 1)),
     "the stated epsilon": ("tally", _release("epsilon", 0.5)),
     "the stated delta": ("statistic", _release("delta", 0.0)),
     "the stated sensitivity": ("statistic", _release("sensitivity", 1e-3)),
@@ -386,7 +376,7 @@ OF_MESSAGES: dict[str, tuple[str, Tampering]] = {
     "the stated mechanism": ("psgd", _release("mechanism", "laplace")),
     "the stated unit": ("average", _release("unit", "record")),
     "the stated choices": ("pathak", _release("chosen", {"lam": 0.2})),
-    "no warning of a trial": ("statistic", model(lambda fields: fields.update(warnings=[]))),
+    "no warning of a trial": ("statistic", published(warnings=[])),
 }
 
 OF_STUDY: dict[str, tuple[str, str, str]] = {

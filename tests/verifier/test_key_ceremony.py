@@ -30,7 +30,7 @@ from tests.tiers import sampled
 from tests.verifier import ceremony as second
 from tests.verifier.board import Board, Refused, Study
 from tests.verifier.recording import Recording, accepted, public_file, record
-from tests.verifier.tampering import Posts, Tampering, edited, flipped, messages, patched, without
+from tests.verifier.tampering import Posts, Tampering, edited, flipped, messages, patched, places, without
 from tests.verifier.verifier import Report, _ceremony
 
 BITS = 128
@@ -112,7 +112,7 @@ def _changed(kind: Kind, change: Change, *, place: int = 0, promised: bool = Fal
     """Change a message of the ceremony, and the commitment to it."""
 
     def tamper(recording: Recording, posts: Posts) -> None:
-        at = [at for at, (_, post) in enumerate(posts) if post.data[8:9] == bytes([kind])][place]
+        at = places(posts, kind)[place]
         author, post = posts[at]
         data = change(recording, post.data)
         assert data != post.data
@@ -173,7 +173,7 @@ def _root(which: int) -> Change:
 
 
 def _complaint(recording: Recording, posts: Posts) -> None:
-    at = next(at for at, (_, post) in enumerate(posts) if post.data[8:9] == bytes([Kind.RESIDUE_PRODUCTS]))
+    at = places(posts, Kind.RESIDUE_PRODUCTS)[0]
     post = posts[at][1]
     header = post.data[:8] + bytes([Kind.COMPLAINT]) + post.data[9:BODY]
     posts.insert(at, ("holder 2", Post("board", header + bytes(32 * 4), post.phase)))
@@ -265,7 +265,7 @@ def test_a_message_that_comes_again_is_ignored(recording: Recording) -> None:
     """By holders, who would have refused it, and so by both readers."""
 
     def again(recording: Recording, posts: Posts) -> None:
-        at = next(at for at, (_, post) in enumerate(posts) if post.data[8:9] == bytes([Kind.SEED_COMMITMENTS]))
+        at = places(posts, Kind.SEED_COMMITMENTS)[0]
         posts.insert(at + 1, (posts[at][0], replace(posts[at][1], data=flipped(posts[at][1].data, -1))))
 
     changed = messages(again)(recording)

@@ -22,7 +22,18 @@ from tests.verifier.board import Refused, Study
 from tests.verifier.noise import Statistic
 from tests.verifier.public import Public
 from tests.verifier.recording import Recording, accepted, check_accepted, fields_for, public_file, record
-from tests.verifier.tampering import CIPHERTEXT, Posts, Tampering, edited, flipped, messages, model, patched, without
+from tests.verifier.tampering import (
+    CIPHERTEXT,
+    Posts,
+    Tampering,
+    edited,
+    flipped,
+    messages,
+    model,
+    patched,
+    places,
+    without,
+)
 from tests.verifier.test_bounded_ballots import Cheated, round_of
 
 
@@ -87,36 +98,32 @@ def _put(place: int, value: bytes) -> Tampering:
     return _noise(lambda data: patched(data, place, value))
 
 
-def _places(posts: Posts, kind: Kind) -> list[int]:
-    return [place for place, (_, post) in enumerate(posts) if not post.secret and post.data[8:9] == bytes([kind])]
-
-
 def _late(recording: Recording, posts: Posts) -> None:
-    noise, close = _places(posts, Kind.NOISE_BALLOT)[0], _places(posts, Kind.CLOSE)[0]
+    noise, close = places(posts, Kind.NOISE_BALLOT)[0], places(posts, Kind.CLOSE)[0]
     posts.insert(close, posts.pop(noise))
 
 
 def _by_a_party(recording: Recording, posts: Posts) -> None:
-    place = _places(posts, Kind.NOISE_BALLOT)[0]
+    place = places(posts, Kind.NOISE_BALLOT)[0]
     posts[place] = "party 4", posts[place][1]
 
 
 def _private(recording: Recording, posts: Posts) -> None:
-    place = _places(posts, Kind.NOISE_BALLOT)[0]
+    place = places(posts, Kind.NOISE_BALLOT)[0]
     posts[place] = posts[place][0], replace(posts[place][1], receiver="curator")
 
 
 def _copied(recording: Recording, posts: Posts) -> None:
     """Holder 1 posts what holder 2 has posted."""
-    one, other = _places(posts, Kind.NOISE_BALLOT)[:2]
+    one, other = places(posts, Kind.NOISE_BALLOT)[:2]
     author, post = posts[one]
     posts[one] = author, replace(post, data=post.data[:_PAYLOAD] + posts[other][1].data[_PAYLOAD:])
 
 
 def _from_a_ballot(recording: Recording, posts: Posts) -> None:
     """Holder 1, who is party 0, posts its ballot once more."""
-    place = _places(posts, Kind.NOISE_BALLOT)[0]
-    ballot = next(posts[at][1].data for at in _places(posts, Kind.BALLOT) if posts[at][0] == "party 0")
+    place = places(posts, Kind.NOISE_BALLOT)[0]
+    ballot = next(posts[at][1].data for at in places(posts, Kind.BALLOT) if posts[at][0] == "party 0")
     author, post = posts[place]
     posts[place] = author, replace(post, data=post.data[:_PAYLOAD] + ballot[HEADER_BYTES + 68 :])
 
