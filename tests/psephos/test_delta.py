@@ -23,7 +23,7 @@ from psephos.protocol.privacy.accounting import (
 )
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, SAMPLER_DISTANCE, gaussian_sigma
 
-KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
+RUN = ("run", "--dataset", "synthetic", "--key-bits", "512", "--test-key", "--workers", "1")
 DELTA = re.compile(r"delta(?: =)?\s+([0-9.]+(?:e-?[0-9]+)?)")
 
 
@@ -43,19 +43,8 @@ def deltas(document: Any) -> Iterator[float]:
 @pytest.mark.parametrize("method", ["own-data", "vote", "avg", "pate"])
 @pytest.mark.parametrize("mechanism", [None, "gaussian"])
 def test_every_output_of_a_run_states_the_same_delta(method: str, mechanism: str | None, tmp_path: Path) -> None:
-    words = [
-        "run",
-        "--dataset",
-        "synthetic",
-        "--parties",
-        "6",
-        "--method",
-        method,
-        *KEYS,
-        "--output",
-        str(tmp_path),
-        "--verbose",
-    ]
+    words = [*RUN, "--parties", "6", "--method", method, "--output", str(tmp_path)]
+    words.append("--verbose")
     if mechanism is not None:
         words += ["--mechanism", mechanism, "--delta", "1e-5"]
     done = CliRunner().invoke(build(), words)
@@ -89,19 +78,8 @@ def test_the_stated_delta_covers_the_cost() -> None:
 @pytest.mark.parametrize(("colluders", "count", "warned"), [(None, 2, False), (1, 1, True), (3, 3, False)])
 def test_a_run_states_the_number_of_colluders(colluders: int | None, count: int, warned: bool, tmp_path: Path) -> None:
     """On the card, in the JSON and on the terminal: by default one fewer than the 3 of 5 holders who open."""
-    words = [
-        "run",
-        "--dataset",
-        "synthetic",
-        "--parties",
-        "7",
-        "--method",
-        "own-data",
-        *KEYS,
-        "--output",
-        str(tmp_path),
-    ]
-    words += ["--output", str(tmp_path), *([] if colluders is None else ["--colluders", str(colluders)])]
+    words = [*RUN, "--parties", "7", "--method", "own-data", "--output", str(tmp_path)]
+    words += [] if colluders is None else ["--colluders", str(colluders)]
     done = CliRunner().invoke(build(), words)
     assert done.exit_code == 0, done.output
     result = json.loads((tmp_path / "result.json").read_text())
@@ -113,19 +91,8 @@ def test_a_run_states_the_number_of_colluders(colluders: int | None, count: int,
 
 
 def test_noise_that_the_curator_adds_has_no_colluders(tmp_path: Path) -> None:
-    words = [
-        "run",
-        "--dataset",
-        "synthetic",
-        "--parties",
-        "6",
-        "--method",
-        "vote",
-        *KEYS,
-        "--output",
-        str(tmp_path),
-        "--verbose",
-    ]
+    words = [*RUN, "--parties", "6", "--method", "vote", "--output", str(tmp_path)]
+    words.append("--verbose")
     assert CliRunner().invoke(build(), words).exit_code == 0
     assert json.loads((tmp_path / "result.json").read_text())["colluders"] is None
     assert "olluders" not in (tmp_path / "card.md").read_text()

