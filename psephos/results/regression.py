@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -68,9 +69,10 @@ class RegressionResult(OneSumResult):
         released, public = self.errors["newton"], self.errors["public"]
         return f"R² is {released.r2:.3f} on held-out rows, {public.r2:.3f} with public rows alone{private}."
 
-    def _facts(self) -> list[Fact]:
+    def _rows(self) -> Iterator[Fact]:
         predicted = f"{self.bounds[0]:.4g} to {self.bounds[1]:.4g}, the range of the public labels"
-        return [Fact("fact", "Predictions", predicted), *super()._facts()]
+        yield Fact("fact", "Predictions", predicted)
+        yield from super()._rows()
 
     def _tables(self) -> list[Table]:
         if not {"newton", "public"} <= self.errors.keys():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -188,40 +189,25 @@ class OptionsResult(Result):
         return [text for text in (test_key_warning(self.key_bits), SEEDED * seeded, DIFFERS * differs) if text]
 
     def page(self) -> Page:
-        shared = facts(self.trust()) if getattr(self, "colluders", None) is not None else []
-        colluders = [Fact("condition", "Colluders", each.value) for each in shared if each.topic == "colluders"]
+        answer = sentences("answer", self._answer())
         return Page(
             title=f"Psephos: {getattr(self, 'protocol', self.kind)} on {self.dataset} at epsilon {self.epsilon:g}",
-            facts=[
-                *sentences("notice", self.notice),
-                *sentences("warning", *self.cautions, *self.warnings_of_model(), *self._warnings()),
-                *sentences("answer", self._answer()),
-                *sentences("cost", self._cost()),
-                *colluders,
-                *budget_facts(self.budget),
-                *self._facts(),
-                *sentences("note", *self._notes()),
-                *sentences("repeat", self._repeat()),
-            ],
+            facts=[*sentences("notice", self.notice), *answer, *self._rows(), *sentences("repeat", self._repeat())],
             releases=self.releases,
             tables=self._tables(),
         )
 
-    def _warnings(self) -> list[str]:
-        return []
+    def _rows(self) -> Iterator[Fact]:
+        """Yield the rows of the page; a subclass adds its own."""
+        yield from sentences("warning", *self.cautions, *self.warnings_of_model())
+        if getattr(self, "colluders", None) is not None:
+            withstood = (each.value for each in facts(self.trust()) if each.topic == "colluders")
+            yield from (Fact("condition", "Colluders", text) for text in withstood)
+        yield from budget_facts(self.budget)
 
     @abstractmethod
     def _answer(self) -> str:
         """Return the result in one line."""
-
-    def _cost(self) -> str:
-        return ""
-
-    def _facts(self) -> list[Fact]:
-        return []
-
-    def _notes(self) -> list[str]:
-        return []
 
     def _tables(self) -> list[Table]:
         return []
@@ -288,8 +274,9 @@ class OneSumResult(BallotResult):
     privacy: Release
     colluders: Count
 
-    def _facts(self) -> list[Fact]:
-        return self._ballot_facts()
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
+        yield from self._ballot_facts()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,33 +351,32 @@ class RunResult(OptionsResult):
         return {name: release.sensitivity for name, release in self.releases.items()}
 
     def page(self) -> Page:
-        page = super().page()
-        peak = self.peak_memory_mb
+        page, peak = super().page(), self.peak_memory_mb
         memory = [] if peak is None else [Fact("fact", "Peak memory, workers included", peak, " MB")]
-        steps = [Fact("before", *step) for step in self._before()] + [Fact("after", *step) for step in self._after()]
-        return replace(
-            page,
-            facts=[*page.facts, *memory, *steps],
-            accuracies=self.accuracy,
-            class_names=self.class_names,
-            case=self.protocol,
-        )
+        facts = [*page.facts, *memory]
+        return replace(page, facts=facts, accuracies=self.accuracy, class_names=self.class_names, case=self.protocol)
 
-    def _warnings(self) -> list[str]:
-        if not 0 < 2 * self.threshold <= self.holders:
-            return []
-        return [
-            "Two groups of holders without a common member could open this key: a curator that lies could have two "
-            "parts of the board opened and see the difference. Take a threshold above half of the holders."
-        ]
-
-    def _before(self) -> list[tuple[str, str]]:
-        if self.options.get("keys") != "dealer":
-            return []
-        return [("holder", "each is given a share of the key by a dealer, who sees the whole key once")]
-
-    def _after(self) -> list[tuple[str, str]]:
-        return []
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
+        if self.key_bits and 0 < 2 * self.threshold <= self.holders:
+            yield from sentences(
+                "warning",
+                "Two groups of holders without a common member could open this key: a curator that lies could have two "
+                "parts of the board opened and see the difference. Take a threshold above half of the holders.",
+            )
+        if self.key_bits and self.options.get("keys") == "dealer":
+            yield Fact("before", "holder", "each is given a share of the key by a dealer, who sees the whole key once")
+        if self.parties_are == "shards":
+            protected = {release.unit for release in self.releases.values()}
+            rows = {"party": "the rows of one shard", "record": "one row of one shard"}.get(" ".join(protected))
+            yield from sentences(
+                "note",
+                f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, "
+                f"dealt at random by whoever ran this: epsilon protects "
+                f"{rows or 'what the ledger names as its unit, in one shard'}, and says nothing of an institution, or "
+                "of a person with rows in several shards.",
+            )
+        yield from sentences("note", *self.remarks)
 
     def _repeat(self) -> str:
         noise = "" if self.noise_source == "simulation" else ", the noise"
@@ -398,19 +384,6 @@ class RunResult(OptionsResult):
             f"Seed {self.options['seed']} drives splits and training, never keys or encryption, so everything but the "
             f"keys, the ciphertexts{noise} and the times comes out the same."
         )
-
-    def _notes(self) -> list[str]:
-        if self.parties_are == "owners":
-            return self.remarks
-        protected = {release.unit for release in self.releases.values()}
-        rows = "the rows of one shard" if protected == {"party"} else "what the ledger names as its unit, in one shard"
-        rows = "one row of one shard" if protected == {"record"} else rows
-        note = (
-            f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, dealt "
-            f"at random by whoever ran this: epsilon protects {rows}, and says nothing of an institution, or of a "
-            "person with rows in several shards."
-        )
-        return [note, *self.remarks]
 
     def _answer(self) -> str:
         released = {name: entry.private for name, entry in self.accuracy.items() if entry.private is not None}
@@ -481,42 +454,40 @@ class SumResult(BallotResult, RunResult):
     def opened(self) -> Opened:
         return "sum"
 
-    def _facts(self) -> list[Fact]:
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
+        yield from sentences("cost", self._cost())
+        if useless := [name for name, release in self.privacy.items() if release.signal and release.signal.useless]:
+            yield from sentences(
+                "warning",
+                f"The noise hides what was learned ({', '.join(useless)}): the release is not expected to beat a "
+                "classifier that always gives the most frequent class. More parties or a larger epsilon would help.",
+            )
+        if self.draws > 1:
+            yield Fact("note", "", f"Private accuracies are means over {self.draws} releases.")
+        if self.measured_on:
+            rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
+            yield Fact("note", "", f"Trained or measured on some rows only, chosen at random: {rows}.")
+        yield from sentences("note", *(f"{n}: {r.worth}." for n, r in self.privacy.items() if r.worth))
         if not self.asked:
-            return [
-                Fact("fact", "Parties", self.parties, ", of whom none was asked"),
-                Fact("fact", "Public rows", self.auxiliary),
-                Fact("fact", "epsilon", "0: what is released depends on public rows"),
-            ]
+            yield Fact("fact", "Parties", self.parties, ", of whom none was asked")
+            yield Fact("fact", "Public rows", self.auxiliary)
+            yield Fact("fact", "epsilon", "0: what is released depends on public rows")
+            return
         at = f" at delta = {self.delta:.3g} per release and {self.protected}"
-        return [
-            _equality_fact("Opened sums against the clear ones", self.exact),
-            Fact("fact", "Public auxiliary samples", self.auxiliary),
-            Fact("fact", "epsilon", self.epsilon, at),
-            *self._ballot_facts(),
-        ]
-
-    def _warnings(self) -> list[str]:
-        names = [name for name, release in self.privacy.items() if release.signal and release.signal.useless]
-        useless = (
-            f"The noise hides what was learned ({', '.join(names)}): the release is not expected to beat a classifier "
-            "that always gives the most frequent class. More parties or a larger epsilon would help."
-        )
-        return [*(super()._warnings() if self.asked else []), *([useless] if names else [])]
+        yield _equality_fact("Opened sums against the clear ones", self.exact)
+        yield Fact("fact", "Public auxiliary samples", self.auxiliary)
+        yield Fact("fact", "epsilon", self.epsilon, at)
+        yield from self._ballot_facts()
+        if self.privacy:
+            released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
+            noise = "that it adds" if self.colluders is None else f"that {self.trust().all_adders} added"
+            does = f"releases {released}, with the noise {noise}, epsilon {self.epsilon:g}, for everybody"
+            yield Fact("after", "curator", does)
 
     def page(self) -> Page:
         several = self.composed is not None and self.composed.releases > 1
         return replace(super().page(), panels=self._panels(), several_releases=several)
-
-    def _before(self) -> list[tuple[str, str]]:
-        return super()._before() if self.asked else []
-
-    def _after(self) -> list[tuple[str, str]]:
-        if not self.privacy or not self.asked:
-            return []
-        released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
-        noise = "that it adds" if self.colluders is None else f"that {self.trust().all_adders} added"
-        return [("curator", f"releases {released}, with the noise {noise}, epsilon {self.epsilon:g}, for everybody")]
 
     def _answer(self) -> str:
         if len(self.privacy) != 1 or self.draws != 1:
@@ -536,14 +507,6 @@ class SumResult(BallotResult, RunResult):
                 f"parties were asked nothing{worth}."
             )
         return f"One {name} classifier{private}{worth}."
-
-    def _notes(self) -> list[str]:
-        notes = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
-        if self.measured_on:
-            rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
-            notes.append(f"Trained or measured on some rows only, chosen at random: {rows}.")
-        signals = [f"{name}: {release.worth}." for name, release in self.privacy.items() if release.worth]
-        return [*notes, *signals, *super()._notes()]
 
     def _cost(self) -> str:
         if (total := self.composed) is None:
@@ -626,20 +589,20 @@ class TallyResult(SumResult):
     def page(self) -> Page:
         return replace(super().page(), histogram=self.alpha if self.asked else None)
 
-    def _notes(self) -> list[str]:
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
         if not self.asked or not self.privacy:
-            return super()._notes()
+            return
         shared = facts(self.trust())
         (noise,) = (each.value for each in shared if each.topic == "noise")
         (curator,) = (each.value for each in shared if each.label == "the curator")
-        note = f"{noise[0].upper()}{noise[1:]}. The curator is given {curator}."
-        if self.reveal == "alpha" and (more := [n for n in ("avg", "own-data", "whitened") if n in self.accuracy]):
-            note += (
-                f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own: the curator "
-                "is given these exact sums, too."
-            )
-        notice = [f"{ALPHA_NOTICE[0].upper()}{ALPHA_NOTICE[1:]}."] if self.reveal == "alpha" else []
-        return [*super()._notes(), note, *notice]
+        yield Fact("note", "", f"{noise[0].upper()}{noise[1:]}. The curator is given {curator}.")
+        if self.reveal == "statistic":
+            return
+        if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
+            sums = "the parties add other vectors in encrypted sums of their own: the curator is given these exact sums"
+            yield Fact("note", "", f"For {' and '.join(more)} {sums}, too.")
+        yield Fact("note", "", f"{ALPHA_NOTICE[0].upper()}{ALPHA_NOTICE[1:]}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -693,22 +656,19 @@ class PathakResult(RunResult):
 
     releases = privacy
 
-    def _facts(self) -> list[Fact]:
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
         proved = f", {self.epsilon_proved:.4g} ({self.epsilon_proved_for})"
         key = f"{self.key_bits:,} bits" if self.key_bits else "none: only shares travel"
-        return [
-            _equality_fact("Published shares against the clear sum", self.exact),
-            Fact("fact", "Parties", self.parties),
-            Fact("fact", "epsilon asked, and proved", self.epsilon, proved),
-            Fact("fact", "Paillier keys", key),
-        ]
-
-    def _notes(self) -> list[str]:
-        return [
-            *super()._notes(),
+        yield _equality_fact("Published shares against the clear sum", self.exact)
+        yield Fact("fact", "Parties", self.parties)
+        yield Fact("fact", "epsilon asked, and proved", self.epsilon, proved)
+        yield Fact("fact", "Paillier keys", key)
+        yield from sentences(
+            "note",
             "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
             "of one party's, can change. They are not added up.",
-        ]
+        )
 
 
 @dataclass(frozen=True)
@@ -825,30 +785,26 @@ class PsgdResult(RunResult):
 
     releases = privacy
 
-    def _facts(self) -> list[Fact]:
-        equal = _equality_fact("Opened sums against the clear ones", self.exact)
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
         if self.exact is None:
-            equal = Fact("fact", "Opened sums", "none here: every step was in the journal")
-        step = [] if self.seconds_per_step is None else [Fact("fact", "A step", self.seconds_per_step, " s")]
-        return [
-            equal,
-            Fact("fact", "Parties", self.parties),
-            Fact("fact", "Gradient steps", self.steps, f" on {self.records:,} records"),
-            *step,
-            Fact("fact", "epsilon", self.epsilon, f" at delta = {self.delta:.3g}"),
-            Fact("fact", "Paillier key", self.key_bits, " bits"),
-            *self._opening_facts(),
-        ]
-
-    def _notes(self) -> list[str]:
-        return [
-            *super()._notes(),
+            yield Fact("fact", "Opened sums", "none here: every step was in the journal")
+        else:
+            yield _equality_fact("Opened sums against the clear ones", self.exact)
+        yield Fact("fact", "Parties", self.parties)
+        yield Fact("fact", "Gradient steps", self.steps, f" on {self.records:,} records")
+        if self.seconds_per_step is not None:
+            yield Fact("fact", "A step", self.seconds_per_step, " s")
+        yield Fact("fact", "epsilon", self.epsilon, f" at delta = {self.delta:.3g}")
+        yield Fact("fact", "Paillier key", self.key_bits, " bits")
+        yield from self._opening_facts()
+        yield from sentences(
+            "note",
             "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
             "sums, as the curator did, counts with the second.",
-        ]
-
-    def _after(self) -> list[tuple[str, str]]:
-        return [("curator", "releases the last iterate, which everybody can work out from the published sums")]
+        )
+        does = "releases the last iterate, which everybody can work out from the published sums"
+        yield Fact("after", "curator", does)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from psephos.curator.error_estimates import CERTAIN
 from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
 from psephos.curator.ledger import Release
-from psephos.results.base import Page, Table
+from psephos.results.base import Fact, Page, Table, sentences
 from psephos.results.runs import ComposedCost, OneSumResult
 from psephos.results.trust import cost_text
 
@@ -74,16 +75,19 @@ class EvaluationResult(OneSumResult):
         about = " on average over the parties" if rows is None else f" of about {_rounded(rows)} rows"
         return f"Right on {main.value:.1%} ± {main.error:.1%}{about}{private}."
 
-    def _warnings(self) -> list[str]:
+    def _rows(self) -> Iterator[Fact]:
+        yield from super()._rows()
+        yield from sentences("cost", self._cost())
+        yield from sentences("note", *self._notes())
         clipped = None if self.estimate.errors is None else self.estimate.errors.clipped
         if clipped is None or clipped.value is None or clipped.error is None:
-            return []
-        if clipped.value < max(CLIPPED_FROM, CERTAIN * clipped.error):
-            return []
-        return [
-            f"About {clipped.value:.0%} of the rows are clipped: the errors are too small and R² says little, by more "
-            "than ±. A larger --largest-error clips fewer errors."
-        ]
+            return
+        if clipped.value >= max(CLIPPED_FROM, CERTAIN * clipped.error):
+            yield from sentences(
+                "warning",
+                f"About {clipped.value:.0%} of the rows are clipped: the errors are too small and R² says little, by "
+                "more than ±. A larger --largest-error clips fewer errors.",
+            )
 
     def _cost(self) -> str:
         if self.together is not None:
