@@ -112,11 +112,7 @@ class HammExperiment:
     """The experiment of one section of the paper.
 
     Attributes:
-        name: name of the experiment, as `psephos reproduce` takes it.
-        dataset: name of the data set.
-        section, figure: section and figure of the paper.
-        parties: number of parties M of each panel.
-        samples: training rows of each party.
+        parties, samples: number of parties M of each panel, and training rows of each party.
         auxiliary: number of auxiliary samples; None for all training rows that no party holds.
         chance: the most frequent class and its share.
         stand_in: features and rows (in training and in test) of the synthetic data that `--stand-in` uses instead.
@@ -224,11 +220,7 @@ class HammOptions(Options):
     )
 
     def check(self) -> None:
-        """Check the options.
-
-        Raises:
-            InvalidParameter: an option is out of range or does not fit the experiment.
-        """
+        """Raise InvalidParameter if an option is out of range or does not fit the experiment."""
         if self.name not in EXPERIMENTS:
             raise InvalidParameter(f"an experiment of Hamm 2016 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}")
         if self.trials < 1 or self.draws < 1 or self.workers < 1:

@@ -89,11 +89,7 @@ class AdultOptions(Options):
     seed: int = option(0, "Drives deals and noise.", group="Data")
 
     def check(self) -> None:
-        """Check the options.
-
-        Raises:
-            InvalidParameter: a number is out of range.
-        """
+        """Raise InvalidParameter if a number is out of range."""
         if self.deals < 1 or self.draws < 1:
             raise InvalidParameter(f"deals and draws are at least 1, not {self.deals} and {self.draws}")
         if not self.epsilons or not all(e > 0 and math.isfinite(e) for e in self.epsilons):
@@ -110,10 +106,8 @@ def reproduce_pathak_adult(
     """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting.
 
     Args:
-        options: options of the experiment.
         data: data set to use instead of Adult; its rows have at most 14 ones each.
         splits: records of each party, by name of the split: "even (20 %)" first, then two that are less and less even.
-        progress: called with the name of the setting, the finished and the total number of its splits.
 
     Raises:
         InvalidParameter: a number is out of range.

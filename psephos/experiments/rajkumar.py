@@ -72,11 +72,7 @@ class _Problem:
 
 
 def sizes_from(shares: Sequence[float], records: int) -> list[int]:
-    """Divide records among parties by the largest remainder method, with at least one record for each.
-
-    Raises:
-        InvalidParameter: there are fewer records than parties.
-    """
+    """Divide records among parties by the largest remainder method, with at least one for each of them."""
     if records < len(shares):
         raise InvalidParameter(f"{records} records are too few for {len(shares)} parties, which need at least one each")
     exact = np.asarray(shares, dtype=np.float64) * records
@@ -138,25 +134,7 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
 
 @dataclass(frozen=True)
 class SweepOptions(Options):
-    """Options of a sweep.
-
-    Attributes:
-        name: "rajkumar-simulated" (Figure 1) or "rajkumar-wdbc" (Figure 2).
-        quick: whether to run a shorter sweep, whose numbers are not to be cited.
-        datasets: number of random data sets, or of folds of the Wisconsin breast cancer data (at least 2).
-        draws: noise draws for each of them.
-        lambdas: ridges of the objective.
-        epsilons: epsilons of each release.
-        delta: delta of each release.
-        steps: number of steps of PSGD.
-        transcript_steps: number of steps of the variant whose guarantee covers the transcript.
-        seed: seed of splits and noise.
-        check_steps: encrypted steps per run, 0 for none.
-        key_bits, test_key: length of the Paillier modulus, and whether one under 2048 bits is accepted.
-
-    Raises:
-        InvalidParameter: `name` is unknown, or a number is out of range.
-    """
+    """Options of a sweep: "rajkumar-simulated" (Figure 1) or "rajkumar-wdbc" (Figure 2)."""
 
     name: str = option("rajkumar-simulated")
     quick: bool = option(False, "Two data sets, one draw, 1,000 steps: nothing to cite.")
@@ -272,11 +250,7 @@ def reproduce_rajkumar(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> PaperResult:
-    """Compute Figure 1 or Figure 2 as a table.
-
-    Raises:
-        InvalidParameter: a number is out of range.
-    """
+    """Compute Figure 1 or Figure 2 as a table; raises InvalidParameter for a number out of range."""
     start, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from typing import Annotated, Any
 
 import msgspec
@@ -91,11 +91,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 def environment() -> Environment:
     """Return the machine and the versions that a repetition needs."""
-    libraries = {}
-    for name in LIBRARIES:
-        try:
-            libraries[name] = version(name)
-        except PackageNotFoundError:
-            libraries[name] = "not installed"
+    found = {one.name.lower(): one.version for one in distributions()}
+    libraries = {name: found.get(name, "not installed") for name in LIBRARIES}
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     return Environment(psephos.__version__, platform.python_version(), system, os.cpu_count(), libraries)

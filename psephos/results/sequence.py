@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, Literal
 
 from psephos.results.document import Message
@@ -104,19 +105,13 @@ def arrange(messages: Sequence[Message]) -> tuple[list[str], list[PhaseBlock]]:
     roles = {role for message in messages for role in (message.sender, message.receiver)}
     one_by_one = len(messages) <= SINGLE and len(roles) <= LANES
     lane = str if one_by_one else family
-    phases: list[tuple[str, list[Arrow]]] = []
-    for message in messages:
-        arrow = Arrow(lane(message.sender), lane(message.receiver), message.kind, (message.bytes,))
-        if not phases or phases[-1][0] != message.phase:
-            phases.append((message.phase, []))
-        phases[-1][1].append(arrow)
-    blocks = [PhaseBlock(phase, tuple(arrows if one_by_one else _gather(arrows))) for phase, arrows in phases]
+    blocks = []
+    for phase, group in groupby(messages, key=lambda message: message.phase):
+        arrows = [Arrow(lane(one.sender), lane(one.receiver), one.kind, (one.bytes,)) for one in group]
+        blocks.append(PhaseBlock(phase, tuple(arrows if one_by_one else _gather(arrows))))
     blocks = _gather_phases(blocks)
-    lanes: dict[str, None] = {}
-    for block in blocks:
-        for arrow in block.arrows:
-            lanes |= {arrow.sender: None, arrow.receiver: None}
-    return list(lanes), blocks
+    drawn = [arrow for block in blocks for arrow in block.arrows]
+    return list(dict.fromkeys(role for arrow in drawn for role in (arrow.sender, arrow.receiver))), blocks
 
 
 def _gather(arrows: Iterable[Arrow]) -> list[Arrow]:
