@@ -124,10 +124,6 @@ class KeyHolder(Observer):
             ) from None
         return Step(state, (Post(BOARD, message, f"{self.round.kind}: confirm"),))
 
-    @takes(VoteClosed, Kind.CONFIRMATION)
-    def receive_confirmation(self, state: VoteClosed, entry: Entry) -> Step:
-        return Step(state.with_confirmation(self.round, entry))
-
     @takes(VoteOpen, Kind.TALLY_REQUEST)
     @takes(VoteClosed, Kind.TALLY_REQUEST)
     def open(self, state: VoteOpen | VoteClosed, entry: Entry) -> Step:

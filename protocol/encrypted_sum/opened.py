@@ -29,7 +29,7 @@ from psephos.protocol.roles import Entry, MachineState, PublicReader, Step, take
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["OpenedSum", "SumFollowed", "SumReader", "open_product", "received_part"]
+__all__ = ["OpenedSum", "SumReader", "open_product", "received_part"]
 
 _MOST_SETS = 1000
 """Largest number of sets of t holders that are tried.
@@ -60,14 +60,6 @@ class OpenedSum:
         return len(self.parties)
 
 
-@storable
-@dataclass(frozen=True)
-class SumFollowed(VoteClosed):
-    """The state of a `SumReader` after the close; `parts` are the valid partial decryptions on the board."""
-
-    parts: tuple[PartialDecryption, ...] = ()
-
-
 class SumReader(Observer, PublicReader):
     """Follows a round to its end as everybody can who reads its board."""
 
@@ -77,20 +69,8 @@ class SumReader(Observer, PublicReader):
         super().__init__(name, round_)
         self._public = public
 
-    def closed(self, state: VoteClosed) -> Step:
-        return Step(SumFollowed(state.members, state.columns))
-
-    @takes(SumFollowed, Kind.BALLOT)
-    @takes(SumFollowed, Kind.NOISE_BALLOT)
-    def refuse_ballot(self, state: SumFollowed, entry: Entry) -> Step:
-        raise self.lateness(entry)
-
-    @takes(SumFollowed, Kind.CONFIRMATION)
-    def receive_confirmation(self, state: SumFollowed, entry: Entry) -> Step:
-        return Step(state.with_confirmation(self.round, entry))
-
-    @takes(SumFollowed, Kind.PARTIAL_DECRYPTION)
-    def receive_partial_decryption(self, state: SumFollowed, entry: Entry) -> Step:
+    @takes(VoteClosed, Kind.PARTIAL_DECRYPTION)
+    def receive_partial_decryption(self, state: VoteClosed, entry: Entry) -> Step:
         part = received_part(self.round, state.columns, self.product(state).digest, entry, state.parts)
         return Step(replace(state, parts=(*state.parts, part)))
 
@@ -101,7 +81,7 @@ class SumReader(Observer, PublicReader):
         if self.round.holder_noise:
             present = set(range(1, self.round.threshold_key.holders + 1)) - set(product.missing_noise)
             heard[Kind.NOISE_BALLOT] = {f"holder {number}" for number in present}
-        if isinstance(own, SumFollowed):
+        if isinstance(own, VoteClosed):
             heard[Kind.CLOSE] = {"curator"}
             heard[Kind.CONFIRMATION] = {f"holder {number}" for number, _ in own.confirmed}
             heard[Kind.PARTIAL_DECRYPTION] = {f"holder {part.holder}" for part in own.parts}
@@ -109,7 +89,7 @@ class SumReader(Observer, PublicReader):
 
     def lacks(self, state: MachineState) -> str:
         own, threshold = state.state, self.round.threshold_key.threshold
-        if not isinstance(own, SumFollowed):
+        if not isinstance(own, VoteClosed):
             return "the vote is open"
         if self._public and len(own.parts) < threshold:
             return f"{len(own.parts)} of {threshold} holders open the sum on this board"

@@ -19,6 +19,7 @@ from psephos.protocol.encrypted_sum.messages import (
     Close,
     Confirmation,
     NoiseBallot,
+    PartialDecryption,
     decode_members,
     encode_members,
 )
@@ -240,11 +241,17 @@ class VoteOpen:
 @storable
 @dataclass(frozen=True)
 class VoteClosed:
-    """State after the close, with (holder, digest of the product) of each confirmation on the board."""
+    """State after the close.
+
+    Attributes:
+        confirmed: (holder, digest of the product that it would open) of each confirmation on the board.
+        parts: for a reader, the valid partial decryptions of the product.
+    """
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
     confirmed: tuple[tuple[int, bytes], ...] = ()
+    parts: tuple[PartialDecryption, ...] = ()
 
     def with_confirmation(self, round_: Round, entry: Entry) -> VoteClosed:
         confirmation = Confirmation.decode(entry.data, round_)
@@ -299,6 +306,11 @@ class Observer(Machine):
     @takes(VoteClosed, Kind.NOISE_BALLOT)
     def late(self, state: VoteClosed, entry: Entry) -> Step:
         raise self.lateness(entry)
+
+    @takes(VoteClosed, Kind.CONFIRMATION)
+    def receive_confirmation(self, state: VoteClosed, entry: Entry) -> Step:
+        """Record a confirmation; raises as `VoteClosed.with_confirmation`."""
+        return Step(state.with_confirmation(self.round, entry))
 
     def lateness(self, entry: Entry) -> LateBallotError:
         return LateBallotError(f"{self.name}: the ballot of {entry.sender} came after the vote was closed")

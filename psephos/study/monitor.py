@@ -17,7 +17,8 @@ from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.protocol.board import Board
 from psephos.protocol.board.client import BoardReader, CheckedEntry, describe_missing
 from psephos.protocol.encrypted_sum.messages import TallyRequest
-from psephos.protocol.encrypted_sum.opened import SumFollowed, SumReader
+from psephos.protocol.encrypted_sum.opened import SumReader
+from psephos.protocol.encrypted_sum.product import VoteClosed
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.foreign import printable
 from psephos.protocol.privacy.accounting import stated_delta
@@ -229,7 +230,7 @@ class Follower:
                 request = TallyRequest.decode(signed.body, reader.round)
             except PsephosError:
                 return
-            if isinstance(own, SumFollowed) and request.product_digest == reader.product(own).digest:
+            if isinstance(own, VoteClosed) and request.product_digest == reader.product(own).digest:
                 self._asked.add(signed.receiver)
 
     # -- what the role of a reader has accepted

@@ -24,8 +24,8 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.encrypted_sum.messages import Confirmation, PartialDecryption
-from psephos.protocol.encrypted_sum.opened import OpenedSum, SumFollowed, SumReader, open_product
-from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.opened import OpenedSum, SumReader, open_product
+from psephos.protocol.encrypted_sum.product import BallotProduct, VoteClosed
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
 from psephos.protocol.errors import EquivocationError, PsephosError, StudyError, WrongPartialDecryptionError
@@ -103,7 +103,7 @@ class BoardEvidence:
     key: ThresholdKey | None = None
     round: Round | None = None
     product: BallotProduct | None = None
-    closed: SumFollowed | None = None
+    closed: VoteClosed | None = None
     opened: OpenedSum | None = None
     counted: tuple[int, ...] = ()
     counted_sums: Counter[int] = field(default_factory=Counter)
@@ -362,7 +362,7 @@ def _sum(  # wide: what a reader made of a sum
     evidence.product = reader.product(state.state)
     evidence.counted = evidence.product.parties
     evidence.counted_sums = Counter(evidence.counted)
-    evidence.closed = state.state if isinstance(state.state, SumFollowed) else None
+    evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
     _ballots(study, refused, evidence)
     _confirmations(refused, evidence)
     _opening(study, as_curator, refused, evidence)
