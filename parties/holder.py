@@ -36,8 +36,6 @@ from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["HolderAnswered", "KeyHolder"]
-
 
 @storable
 @dataclass(frozen=True)

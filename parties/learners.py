@@ -20,8 +20,6 @@ from psephos.parties.training import WHITENED_RIDGE, class_probabilities, train_
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.own_data import unit_rows
 
-__all__ = ["LEARNERS", "LocalClassifier", "RidgeLogistic", "make_learner"]
-
 
 class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Ridge logistic (K = 2) or softmax (K > 2) regression of one party, as `psephos.parties.training` trains many.

@@ -36,8 +36,6 @@ from psephos.protocol.storage.values import storable
 if TYPE_CHECKING:
     from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
 
-__all__ = ["BallotCast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty", "labels_of"]
-
 
 class Voter(Protocol):
     """Interface of a local classifier, of any kind."""

@@ -21,17 +21,6 @@ from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, Reader, frame
 
-__all__ = [
-    "Ballot",
-    "Close",
-    "Confirmation",
-    "NoiseBallot",
-    "PartialDecryption",
-    "TallyRequest",
-    "decode_members",
-    "encode_members",
-]
-
 _PARTY_BYTES = 4
 
 

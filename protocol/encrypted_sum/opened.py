@@ -29,8 +29,6 @@ from psephos.protocol.roles import Entry, MachineState, PublicReader, Step, take
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["OpenedSum", "SumReader", "open_product", "received_part"]
-
 _MOST_SETS = 1000
 """Largest number of sets of t holders that are tried.
 

@@ -50,8 +50,6 @@ from psephos.protocol.roles import Entry, Machine, Refusal, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["BallotProduct", "Observer", "RejectedBallot", "VoteClosed", "VoteOpen"]
-
 
 @dataclass(frozen=True)
 class RejectedBallot:

@@ -22,8 +22,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import Roster, VerificationKey
 from psephos.protocol.storage.values import storable
 
-__all__ = ["PROOFS", "Proofs", "Round", "RoundKind", "safe_confirmations"]
-
 RoundKind = Literal["votes", "parameters", "statistic", "gradients"]
 Proofs = Literal["none", "knowledge", "valid"]
 PROOFS: tuple[Proofs, ...] = get_args(Proofs)

@@ -15,17 +15,6 @@ from gmpy2 import mpz
 from psephos.protocol.errors import CiphertextError
 from psephos.protocol.paillier.keys import PublicKey
 
-__all__ = [
-    "add_ciphertexts",
-    "check_ciphertext",
-    "check_ciphertexts",
-    "check_range",
-    "decode_ciphertexts",
-    "encode_ciphertexts",
-    "product_is_unit",
-    "received_ciphertexts",
-]
-
 
 class CiphertextKey(Protocol):
     """What is checked of a key: n, N, and the length of an encoded ciphertext."""

@@ -19,8 +19,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import Array, Ring
 from psephos.protocol.randomness import Randomness
 
-__all__ = ["CombShape", "FixedBaseComb", "best_shape"]
-
 _MAX_ROWS = 13
 _TOGETHER = 128  # powers per batch, so that intermediate results fit in the L2 cache
 

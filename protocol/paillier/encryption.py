@@ -34,18 +34,6 @@ from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import PublicKey, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = [
-    "RANDOMNESS_MODES",
-    "Encryptor",
-    "RandomnessMode",
-    "Residue",
-    "Witness",
-    "check_mode",
-    "exponent_bits",
-    "fixed_base",
-    "random_unit",
-]
-
 RandomnessMode = Literal["full", "half", "short"]
 RANDOMNESS_MODES: tuple[RandomnessMode, ...] = get_args(RandomnessMode)
 """The modes that the module describes, with the weakest assumption first."""

@@ -12,8 +12,6 @@ from gmpy2 import mpz
 
 from psephos.protocol.paillier.keys import PublicKey
 
-__all__ = ["generator_power", "logarithm"]
-
 
 def generator_power(key: PublicKey, exponent: mpz) -> mpz:
     """Return (1 + n)^exponent modulo n^(s+1), for any integer exponent."""

@@ -28,8 +28,6 @@ try:
 except ImportError:  # installed without a compiler
     _ifma = None
 
-__all__ = ["KERNELS", "Array", "Ring", "compiled", "kernel", "ring", "use"]
-
 Array = NDArray[Any]
 
 KERNELS = ("ifma", "gmpy2") if _ifma is not None and _ifma.available() else ("gmpy2",)

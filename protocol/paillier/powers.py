@@ -22,8 +22,6 @@ from gmpy2 import mpz
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import Array, Ring
 
-__all__ = ["multi_powers", "public_power"]
-
 _TOGETHER = 8
 
 _SHARE = 5

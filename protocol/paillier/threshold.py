@@ -33,8 +33,6 @@ from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, la
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.values import storable
 
-__all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "check_same_ceremony", "combine", "deal"]
-
 MAX_HOLDERS = 255
 """Largest number of holders: a holder's number, from 1, is encoded in one byte."""
 

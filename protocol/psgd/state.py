@@ -30,8 +30,6 @@ from psephos.protocol.roles import Entry, Machine, MachineState, PublicReader, R
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 
-__all__ = ["DescentState", "FollowedStep", "PublishedSum", "SeriesFollowed", "SeriesReader"]
-
 
 @storable
 @dataclass(frozen=True)
