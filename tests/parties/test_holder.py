@@ -16,7 +16,6 @@ from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.errors import (
     AlreadyOpenedError,
-    DuplicateBallotError,
     PsephosError,
     TooFewBallotsError,
     UnexpectedMessageError,
@@ -123,15 +122,6 @@ def test_another_product_of_the_same_parties_is_refused(election: Any, ballots: 
     unspent.refuses(UnseenBallotError, replace(honest, product_digest=bytes(32)), "different ballots")
 
 
-def test_equivocation_of_a_party_opens_nothing(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    """When a party shows curator and holder different signed ballots, nothing is opened."""
-    other = election.ballot(2, [1] * election.round.plan.length)
-    unspent.observe(*ballots[:2], other, *ballots[3:])
-    unspent.refuses(UnseenBallotError, request_for(election, ballots), "different ballots")
-    assert isinstance(unspent.observe(ballots[2])[0], DuplicateBallotError)
-    unspent.refuses(UnseenBallotError, request_for(election, ballots))
-
-
 def test_too_few_ballots(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     assert election.round.minimum_ballots == 3
     unspent.refuses(TooFewBallotsError, request_for(election, ballots), "0 ballots")
@@ -206,12 +196,3 @@ def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any)
         except AlreadyOpenedError:
             continue
     assert opened < election.round.threshold_key.threshold
-
-
-def test_a_threshold_of_at_most_half_allows_two_openings(make_election: Any) -> None:
-    """With t <= n / 2 a *dishonest* curator opens two products of one round with disjoint sets of honest holders."""
-    election = make_election(5, 4, 2)
-    cast = [election.ballot(p) for p in range(5)]
-    holders = election.holders()
-    sums = [election.count(cast[:4], holders[:2]).sums, election.count(cast, holders[2:]).sums]
-    assert [after - before for before, after in zip(*sums, strict=True)] == election.values(4)

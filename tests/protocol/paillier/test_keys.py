@@ -97,21 +97,6 @@ def test_invalid_factors_are_rejected(private_key: PrivateKey) -> None:
         PrivateKey(p, q)
 
 
-def test_keys_of_another_form_are_foreign() -> None:
-    for seed in range(3):
-        phe_public, phe_private = phe.generate_paillier_keypair(n_length=256)
-        ours = PrivateKey.from_phe(phe_private)
-        p, q = ours.factors()
-        assert ours.public_key.n == phe_public.n
-        if p % 4 == 1 or q % 4 == 1:
-            assert ours.public_key.form == "foreign", seed
-        assert PublicKey.from_phe(phe_public).form == "foreign"
-    p, q = (int(gmpy2.next_prime(start)) for start in (2**64, 3 * 2**63))
-    while p % 4 == 3:
-        p = int(gmpy2.next_prime(p))
-    assert PrivateKey(p, q).public_key.form == "foreign"
-
-
 def test_only_units_are_decrypted(private_key: PrivateKey) -> None:
     p, q = private_key.factors()
     n = p * q

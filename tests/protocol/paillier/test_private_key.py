@@ -6,15 +6,11 @@ import gc
 from collections.abc import Callable
 
 import gmpy2
-import phe
 import pytest
 from gmpy2 import mpz
 
-from psephos.audit.rounds import short_key
-from psephos.protocol.errors import DegreeError, WrongKeyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import Ring
-from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey, form_bound, generate_private_key, odd_primorial
 
 BITS = 64
@@ -71,20 +67,3 @@ def test_nothing_keeps_the_factors_of_a_key_that_is_gone() -> None:
     assert rings() == 2
     del key
     assert rings() == 0
-
-
-def test_keys_convert_to_and_from_phe(private_key: PrivateKey) -> None:
-    theirs = private_key.to_phe()
-    assert (theirs.p, theirs.q) == private_key.factors()
-    assert PrivateKey.from_phe(theirs).factors() == private_key.factors()
-    private_key.check_owns(theirs.public_key)
-    private_key.check_owns(phe.PaillierPublicKey(private_key.public_key.n))
-    second = short_key(degree=2)
-    with pytest.raises(WrongKeyError):
-        second.check_owns(theirs.public_key)
-    with pytest.raises(WrongKeyError):
-        private_key.check_owns(second.public_key)
-    with pytest.raises(DegreeError):
-        second.to_phe()
-    assert repr(second) == f"<PrivateKey of {second.public_key!r}>"
-    assert second.public_key == PublicKey(theirs.public_key.n, form="psephos", degree=2)

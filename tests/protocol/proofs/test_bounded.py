@@ -759,16 +759,9 @@ def test_sizes_meet_the_bounds_of_the_theorem(private_key: PrivateKey, length: i
     assert digits + layout.base < 2**-100 * (PRIME**2 - PRIME)
     if length == 2000:
         assert digits + layout.base < 2**-114 * (PRIME**2 - PRIME)
-    norm, points = layout.norm, layout.blocks * layout.used
-    top, radix, sizes = layout.base - 1, layout.norm.split.radix, layout.norm.split.largest
-    assert len(sizes) == parts
-    numbers = [sum(weights) * top for weights in norm.auxiliary]
-    slack, carries = numbers[: norm.count], [0, *numbers[norm.count :], 0]
-    for i in range(2 * parts - 1):
-        products = sum(sizes[a] * sizes[i - a] for a in range(parts) if 0 <= i - a < parts)
-        of_bound = radix if i < 2 * parts - 2 else layout.square_bound // radix**i
-        assert points * products + slack[i] + carries[i] + of_bound + radix * carries[i + 1] < PRIME
-    linked = (length * layout.digits + layout.mask_digits) * top
+    assert layout.norm.fits
+    assert len(layout.norm.split.largest) == parts
+    linked = (length * layout.digits + layout.mask_digits) * (layout.base - 1)
     assert linked < 1 << layout.quotient_bits
     assert (linked + (1 << layout.quotient_bits)) << 31 < PRIME
     largest = plan.ciphertexts * (1 << 128) * mpz(plan.radix) ** min(plan.slots_per_plaintext, length)
