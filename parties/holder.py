@@ -117,8 +117,7 @@ class KeyHolder(Observer):
             message = self._openings.do_once(b"confirmed" + self.round.digest, seen.digest, confirmation.encode)
         except AlreadyDoneError:
             raise AlreadyOpenedError(
-                f"{self.name} has already confirmed another product of round {self.round.digest.hex()[:12]}: it was "
-                "shown two different boards, or restored from an old copy"
+                f"{self.name} has confirmed another product of this round: two boards, or an old copy"
             ) from None
         return Step(state, (Post(BOARD, message, f"{self.round.kind}: confirm"),))
 
@@ -184,9 +183,7 @@ class KeyHolder(Observer):
     def _check_confirmed(self, state: VoteOpen | VoteClosed, digest: bytes) -> None:
         agreed = len(state.agreeing(digest)) if isinstance(state, VoteClosed) else 0
         if agreed < self.round.confirmations:
-            raise UnconfirmedError(
-                f"{agreed} of {self.round.confirmations} holders have confirmed the product of {self.name}"
-            )
+            raise UnconfirmedError(f"{agreed} of {self.round.confirmations} holders confirmed the product")
 
     def _answer(self, state: HolderAnswered, entry: Entry) -> Step:
         receiver = BOARD if self._public else entry.sender

@@ -87,10 +87,7 @@ class Party:
         if number < 0:
             raise InvalidParameter(f"number is a place on the roster, from 0; it cannot be {number}")
         if voter is not None and not callable(getattr(voter, "predict_votes", None)):
-            raise InvalidParameter(
-                f"voter needs a method predict_votes(X) that returns class indices, and {type(voter).__name__} has "
-                "none; wrap it (docs/library.md), or train a scikit-learn classifier"
-            )
+            raise InvalidParameter("voter needs a method predict_votes(X) that returns class indices (docs/library.md)")
         self.number = number
         self.classes = tuple(classes)
         self._signing_key = signing_key

@@ -215,10 +215,7 @@ def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: 
         length = _backtrack(Ta, wa, lam, V[active], scores[active], step, along, gradient)[:, None, None]
         V[active] += length * step
         scores[active] = Xa @ V[active].transpose(0, 2, 1)
-    raise ConvergenceError(
-        f"local training did not reach its tolerance in {_ITERATIONS} Newton steps, because lambda is too small for "
-        "double precision; raise lambda or the tolerance"
-    )
+    raise ConvergenceError(f"no gradient within the tolerance after {_ITERATIONS} Newton steps; raise lambda")
 
 
 def _backtrack(

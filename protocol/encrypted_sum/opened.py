@@ -165,7 +165,7 @@ def _combined(product: BallotProduct, values: Mapping[int, tuple[mpz, ...]]) -> 
         return tuple(product.round.plan.unpack(combine(product.round.threshold_key, values), product.addends))
     except PackingError as error:
         raise WrongPartialDecryptionError(
-            f"the partial decryptions of holders {tuple(values)} do not open a sum of {len(product)} ballots: {error}"
+            f"holders {tuple(values)} do not open a sum of {len(product)} ballots: {error}"
         ) from None
 
 

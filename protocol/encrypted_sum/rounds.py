@@ -138,10 +138,7 @@ class Round:
         if self.noise_square_bound and self.proofs != "valid":
             raise InvalidParameter("a round bounds the key holders' noise where they prove it, only")
         if self.confirmations < (least := safe_confirmations(holders, threshold)):
-            raise InvalidParameter(
-                f"where key holders add the noise, {least} of {holders} of them must confirm the product that they "
-                f"open, so that no two are opened with the same noise; confirmations is {self.confirmations}"
-            )
+            raise InvalidParameter(f"with noise of the key holders, {least} of {holders} must confirm a product")
         if self.proofs == "valid":
             self.noise_layout  # noqa: B018 - raises unless a proof fits the plan
 

@@ -163,7 +163,7 @@ def generate_dgk_key(
     t = 2 * security_bits(bits) if bits >= MINIMUM_KEY_BITS else bits // 8
     half = bits // 2
     if bits % 2 or t < 16 or t + u.bit_length() + 16 > half:
-        raise InvalidParameter(f"the length of a DGK key must be even, with room for u and v, and is {bits} bits")
+        raise InvalidParameter(f"a DGK key has an even length with room for u and v, not {bits} bits")
     p, v_p = _prime_with(u, t, half, randomness)
     while True:
         q, v_q = _prime_with(u, t, half, randomness)

@@ -53,9 +53,7 @@ def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
 def check_grid(terms: PathakTerms) -> None:
     """Raise GridTooCoarseError if the noise for the largest agreed size would be finer than the grid."""
     if noise_scale(terms, terms.largest_size) < 1:
-        raise GridTooCoarseError(
-            f"the grid is coarser than the noise for {terms.largest_size} rows; lower pitch_exponent"
-        )
+        raise GridTooCoarseError("the grid is coarser than the noise; lower pitch_exponent")
 
 
 def noise_delta(terms: PathakTerms) -> float:

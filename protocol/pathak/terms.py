@@ -106,8 +106,7 @@ class PathakTerms:
         check_epsilon(self.epsilon)
         if not SMALLEST_RUN <= self.parties <= LARGEST_RUN:
             raise InvalidParameter(
-                f"the protocol needs at least {SMALLEST_RUN} parties (with two, each learns the other's parameters "
-                f"from the sum) and takes at most {LARGEST_RUN}; got {self.parties}"
+                f"there must be {SMALLEST_RUN} to {LARGEST_RUN} parties (of two, each learns the other's parameters)"
             )
         if not 1 <= self.features <= 1 << 20:
             raise InvalidParameter(f"the number of features must lie between 1 and 2^20, not {self.features}")
@@ -210,7 +209,4 @@ class PathakTerms:
         for f in fields(self):
             own, proposed = getattr(self, f.name), getattr(proposal, f.name)
             if own != proposed:
-                raise AgreementError(
-                    f"{who} was set up for {f.name} = {own!r} and the proposal says {proposed!r}; all participants "
-                    "must be given the same terms"
-                )
+                raise AgreementError(f"{who} was set up for {f.name} = {own!r}, and the proposal says {proposed!r}")

@@ -79,31 +79,16 @@ class Series:
             (self.parties >= 2, f"a series needs at least 2 parties, not {self.parties}"),
             (1 <= self.steps <= _MAX_STEPS, f"steps is {self.steps}; it must lie between 1 and {_MAX_STEPS}"),
             (self.dimension >= 1, "dimension must be at least 1"),
-            (
-                0 < self.bound < math.inf,
-                f"bound is {self.bound}; it must be positive and finite",
-            ),
+            (0 < self.bound < math.inf, f"bound is {self.bound}; it must be positive and finite"),
             (0 <= self.fraction_bits <= 52, f"fraction_bits is {self.fraction_bits}; it must lie between 0 and 52"),
-            (
-                len(self.fixed_sigmas) == self.parties,
-                f"fixed_sigmas has {len(self.fixed_sigmas)} entries for {self.parties} parties",
-            ),
-            (
-                all(0 <= s < math.inf for s in self.fixed_sigmas),
-                "fixed_sigmas must be finite and at least 0",
-            ),
-            (
-                self.step_law in get_args(StepLaw),
-                f"step_law is {self.step_law!r}; it must be one of {', '.join(get_args(StepLaw))}",
-            ),
-            (
-                math.isfinite(self.step_scale) and (self.step_scale > 0) != (self.step_law == "none"),
-                f"step_scale {self.step_scale} does not fit the step law {self.step_law!r}",
-            ),
+            (len(self.fixed_sigmas) == self.parties, "fixed_sigmas must have an entry for each party"),
+            (all(0 <= s < math.inf for s in self.fixed_sigmas), "fixed_sigmas must be finite and at least 0"),
+            (self.step_law in get_args(StepLaw), f"step_law is none of {', '.join(get_args(StepLaw))}"),
+            (math.isfinite(self.step_scale), f"step_scale is {self.step_scale}; it must be finite"),
+            ((self.step_scale > 0) != (self.step_law == "none"), "step_scale does not fit step_law"),
             (
                 self.step_law != "discrete-gaussian" or self.step_scale >= LEAST_VARIANCE,
-                f"a share of discrete Gaussian noise needs a variance of {LEAST_VARIANCE} lattice units squared, "
-                f"not {self.step_scale:g}: take more fraction_bits",
+                f"discrete Gaussian noise needs a variance of {LEAST_VARIANCE}: take more fraction_bits",
             ),
             (len(self.nonce) == 16, "the nonce of a series must have 16 bytes"),
         ):
