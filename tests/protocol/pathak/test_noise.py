@@ -9,19 +9,15 @@ from fractions import Fraction
 import pytest
 
 from psephos.audit.rounds import short_key
-from psephos.protocol.errors import GridTooCoarseError, PackingError
+from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.pathak.noise import (
     ROW_SLACK,
     check_grid,
-    mask_bits,
-    modulus_bits,
     noise_addends,
     noise_bound,
     noise_delta,
-    noise_plan,
     noise_scale,
     record_sensitivity,
-    weight_bound,
 )
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.simulation.pathak import make_terms
@@ -58,23 +54,6 @@ def test_the_overflow_probability_of_a_slot_is_as_stated(terms: PathakTerms) -> 
     tail = math.log(2 * d * addends) - bound / scale
     assert -1.001 * 161 * math.log(2) - 9 < tail <= -161 * math.log(2)
     assert noise_delta(terms) == (1 + math.exp(1.5)) * 2.0**-159
-
-
-def test_shares_and_slots_hold_the_largest_sums(terms: PathakTerms) -> None:
-    addends, bound = noise_addends(terms), noise_bound(terms)
-    mu, pitch = terms.strong_convexity, terms.pitch
-    assert weight_bound(terms) == pytest.approx(
-        (math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) / pitch, rel=1e-6
-    )
-    largest = 5 * weight_bound(terms) + addends * bound
-    m = modulus_bits(terms)
-    assert m % 8 == 0
-    assert 2**m > 2 * largest + 1 > 2 ** (m - 10)
-    assert mask_bits(terms) == (2 * addends * bound).bit_length() + 80
-    plan = noise_plan(terms, LONG)
-    assert (plan.length, plan.addends, plan.minimum, plan.maximum) == (4, 1, 0, 2 ** (mask_bits(terms) + 1) - 1)
-    with pytest.raises(PackingError):
-        noise_plan(terms, short_key(3, 64).public_key)
 
 
 def test_a_grid_is_no_coarser_than_the_noise(terms: PathakTerms) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from itertools import combinations
 
@@ -18,7 +17,6 @@ from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, Ra
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import knowledge
-from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, first_wrong, prove, verify
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -113,20 +111,6 @@ def test_a_sign_does_not_change_the_verdict(private_key: PrivateKey) -> None:
         assert (single is None) == (many is None)
 
 
-def test_equivalent_encodings_of_a_proof_are_accepted(private_key: PrivateKey) -> None:
-    """Equivalent encodings of one proof, h^w as a root and the root with the other sign, are both accepted."""
-    key = private_key.public_key
-    n = key.modulus
-    statement, c, proof = claim(key)
-    seed = b"psephos fixed base\0" + key.n.to_bytes((key.bits + 7) // 8, "big")
-    x = mpz.from_bytes(hashlib.shake_256(seed).digest((key.bits + 135) // 8), "big") % n
-    root = gmpy2.powmod(-x * x, proof.residue, n)
-    for other in (root, n - root):
-        same = replace(proof, fast=False, residue=other)
-        assert first_wrong(key, [(statement, c, same)]) is None
-        assert first_wrong(key, [(b"round 1, party 4", c, same)]) == 0
-
-
 def test_two_wrong_proofs_do_not_cancel(private_key: PrivateKey) -> None:
     """Without random weights, opposite errors in two claims would cancel."""
     key = private_key.public_key
@@ -135,32 +119,6 @@ def test_two_wrong_proofs_do_not_cancel(private_key: PrivateKey) -> None:
     down = (*second[:2], replace(second[2], plaintext=(second[2].plaintext - 1) % key.plaintext_modulus))
     for seed in range(12):  # weights that are 0 or 1 cancel in half of them
         assert first_wrong(key, [up, down], randomness=SimulationRandomness(seed)) == 0
-
-
-def test_two_responses_reveal_the_plaintexts(private_key: PrivateKey) -> None:
-    """Special soundness: the extractor of the theorem on a prover with repeated coins."""
-    key = private_key.public_key
-    order = key.plaintext_modulus
-    ciphertexts, witness = Encryptor(key, expected=8).encrypt_with_witness(PLAIN)
-    tapes = [SimulationRandomness(7, "prover") for _ in range(2)]
-    first, second = (
-        prove(s, key, ciphertexts, witness, "half", randomness=t) for s, t in zip((b"a", b"b"), tapes, strict=True)
-    )
-    assert first.announcement == second.announcement
-    one, two = (
-        challenges("psephos knowledge of plaintexts", parts, len(PLAIN))
-        for parts in (
-            (
-                key.identifier,
-                s,
-                *(x.to_bytes(key.ciphertext_bytes, "little") for x in (*ciphertexts, first.announcement)),
-            )
-            for s in (b"a", b"b")
-        )
-    )
-    known = sum((e - f) * m for e, f, m in zip(one[1:], two[1:], PLAIN[1:], strict=True))
-    extracted = (first.plaintext - second.plaintext - known) * gmpy2.invert(one[0] - two[0], order) % order
-    assert extracted == PLAIN[0]
 
 
 def test_the_mask_of_a_response_is_long_enough(private_key: PrivateKey) -> None:
