@@ -286,7 +286,7 @@ def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares
     to a holder that looks at the result (docs/theory.md, "Noise of the key holders").
     """
     if not 0 <= colluders < holders or holders < 2:
-        raise InvalidParameter(f"{colluders} colluders among {holders} holders leave nobody's noise: name more holders")
+        raise InvalidParameter(f"{colluders} colluders among {holders} key holders leave nobody's noise: name more")
     return _shares(plan, holders, holders - max(1, colluders))
 
 

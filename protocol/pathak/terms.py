@@ -106,7 +106,8 @@ class PathakTerms:
         check_epsilon(self.epsilon)
         if not SMALLEST_RUN <= self.parties <= LARGEST_RUN:
             raise InvalidParameter(
-                f"there must be {SMALLEST_RUN} to {LARGEST_RUN} parties (of two, each learns the other's parameters)"
+                f"there must be at least {SMALLEST_RUN} parties, since of two each learns the other's parameters, and "
+                f"{LARGEST_RUN} at most; got {self.parties}"
             )
         if not 1 <= self.features <= 1 << 20:
             raise InvalidParameter(f"the number of features must lie between 1 and 2^20, not {self.features}")
