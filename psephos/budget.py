@@ -25,12 +25,7 @@ __all__ = ["RunBudget", "budget_of", "open_budget", "rows_digest", "table_digest
 
 
 def open_budget(path: str, limit: str | None = None) -> BudgetFile:
-    """Open a budget file, or create it, with a limit as `--budget-limit` has it.
-
-    Raises:
-        InvalidParameter: the limit is none, or not that of the file.
-        BudgetFileError: the file cannot be used.
-    """
+    """Open a budget file, or create it, with a limit as `--budget-limit` has it."""
     parsed = None if limit is None else PrivacyLimit.parse(limit)
     file = BudgetFile(str(Path(path).expanduser()))
     try:
@@ -94,12 +89,7 @@ class RunBudget:
     run: bytes
 
     def release(self, name: str, event: PrivacyEvent, number: int = 0) -> Charge:
-        """Return the charge of one release.
-
-        Args:
-            name: of the release. number: which of the releases of this name it is.
-            event: its cost.
-        """
+        """Return the charge of one release."""
         claim = self._claim(f"{name}, {number}")
         if self.not_private:
             return Charge(claim, name, self.unit, None, self.not_private)
@@ -127,25 +117,12 @@ class RunBudget:
             file.check(self.rows, charges)
 
     def charge(self, charges: Sequence[Charge]) -> None:
-        """Charge releases before anything of them leaves.
-
-        Raises:
-            BudgetExceededError: they would pass the limit.
-            BudgetFileError: the file adds up other rows, is damaged, or cannot be written.
-        """
+        """Charge releases before anything of them leaves."""
         with self._file() as file:
             file.charge(self.rows, charges)
 
     def release_once(self, name: str, result: bytes) -> None:
-        """Record the result that this run has paid for, before it leaves; another copy of its journal has another one.
-
-        Args:
-            name: of the sum or classifier. result: its values.
-
-        Raises:
-            BudgetExceededError: the run has released another result of this name.
-            BudgetFileError: the file is damaged, or cannot be written.
-        """
+        """Record the result that this run has paid for, before it leaves; raises BudgetExceededError for another."""
         with self._file() as file:
             file.release_once(self._claim(f"result {name}"), result)
 
@@ -156,14 +133,7 @@ class RunBudget:
 
 
 def unit_of_run(options: Any, unit: str, *, neighbours: Changes = "any", dealing: str = "") -> PrivacyUnit:
-    """Return what a run protects.
-
-    Args:
-        options: of the run.
-        unit: "party" or "record"; where the options name a column of persons, a record is a person.
-        neighbours: as `PrivacyUnit.neighbours`.
-        dealing: identifies which shard has which rows, where rows are dealt at random.
-    """
+    """Return what a run protects."""
     if unit == "record" and options.person_column:
         return PrivacyUnit("person", options.person_column, neighbours, at=options.party)
     if unit == "record":
@@ -176,18 +146,7 @@ def unit_of_run(options: Any, unit: str, *, neighbours: Changes = "any", dealing
 def budget_of(
     options: Any, split: Split, unit: str, *, neighbours: Changes = "any", run: bytes = b""
 ) -> RunBudget | None:
-    """Open the budget file that the options of a run name; None if they name none.
-
-    Args:
-        options: of the run.
-        split: its rows.
-        unit, neighbours: as in `unit_of_run`.
-        run: identifies the run; by default nothing else has its identifier.
-
-    Raises:
-        InvalidParameter: the limit is none, or not that of the file.
-        BudgetFileError: the file cannot be used.
-    """
+    """Open the budget file that the options of a run name; None if they name none."""
     if options.budget is None:
         return None
     with open_budget(options.budget, options.budget_limit) as file:

@@ -43,11 +43,7 @@ def sweep(
     draws: int,
     progress: Progress = silent,
 ) -> Iterator[SweepRelease]:
-    """Draw releases by epsilon, then by method, then by number.
-
-    Yields:
-        Each release, as soon as it is drawn.
-    """
+    """Draw releases by epsilon, then by method, then by number."""
     for epsilon in epsilons:
         samplers = samplers_at(epsilon)
         report = counted(progress, "release", draws * len(samplers))

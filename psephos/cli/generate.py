@@ -177,11 +177,6 @@ def with_options(
     """Return a decorator that gives a command one option for each field of an options dataclass.
 
     The command's first argument is the `options` object; its keyword-only parameters remain options of their own.
-
-    Args:
-        options: the dataclass.
-        only: the fields that become options; all by default. Other fields keep their defaults.
-        fixed: values of fields that are not options.
     """
     generated = parameters(options, only)
 

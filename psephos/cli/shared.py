@@ -158,11 +158,7 @@ class _JsonLines(logging.Handler):
 
 
 def start_logging(level: str) -> None:
-    """Write the log of `psephos` to standard error, as JSON lines.
-
-    Raises:
-        InvalidParameter: the level is another one.
-    """
+    """Write the log of `psephos` to standard error, as JSON lines."""
     if level not in ("debug", "info", "warning", "error"):
         raise InvalidParameter(f"--log-level is debug, info, warning or error, not {level!r}")
     logger = logging.getLogger("psephos")
@@ -188,9 +184,6 @@ def check_directory(
         what: the files that will be written, for messages.
         needs: packages that are needed to write them.
         secret: whether a directory that is created is readable by its owner only.
-
-    Raises:
-        ReportError: the directory cannot be written to, or a package is missing.
     """
     if directory is None:
         return
@@ -212,12 +205,7 @@ def check_directory(
 
 @contextmanager
 def output_directory(directory: Path | None, what: str, needs: Sequence[str] = ()) -> Iterator[None]:
-    """Create the directory of a release, and keep it for this process while the release is computed.
-
-    Raises:
-        ReportError: as `check_directory`.
-        InvalidParameter: the directory has a model, or another process is computing one for it.
-    """
+    """Create the directory of a release, and keep it for this process while the release is computed."""
     from psephos.model import MODEL_FILE
 
     check_directory(directory, what, needs)
@@ -256,11 +244,7 @@ def emit(text: str) -> None:
 
 
 def emit_raw(text: str) -> None:
-    """Write data, or text that has been made printable, to standard output, and flush it.
-
-    Raises:
-        OutputError: standard output is closed, or on a full disk.
-    """
+    """Write data, or text that has been made printable, to standard output, and flush it."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -283,16 +267,6 @@ def finish(
     """Save the output of a run, print its result, and write its report; each is done even if another fails.
 
     Exit with status 1 if an opened sum is wrong, or a verdict of an audit is not the expected one.
-
-    Args:
-        result: result of the command.
-        as_json: print one JSON object instead of text.
-        verbose: print all details.
-        report: the directory for the report; None writes none.
-        transcript: the messages of the run, for the report.
-        save: called with the result to save the output of the run, unless an opened sum is wrong; returns lines to
-            print below the result.
-        printed_before: warnings that were printed before the run, and are not printed again.
     """
     lines: Sequence[str] = ()
     try:

@@ -31,15 +31,7 @@ def show(
     verbose: bool = False,
     printed_before: Collection[str] = (),
 ) -> None:
-    """Print a result; the notice and warnings come first.
-
-    Args:
-        result: result of a command.
-        console: console to print on; standard output by default.
-        verbose: whether to print everything on the result's page. Otherwise a run's details (recall by class, sizes,
-            notes, times) are left out; `--report` and `--json` have them, too.
-        printed_before: warnings that are not printed again.
-    """
+    """Print a result; the notice and warnings come first."""
     console, page = Console() if console is None else console, result.page()
 
     def say(text: str, style: str | None = None) -> None:

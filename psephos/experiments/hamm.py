@@ -220,7 +220,7 @@ class HammOptions(Options):
     )
 
     def check(self) -> None:
-        """Raise InvalidParameter if an option is out of range or does not fit the experiment."""
+        """Check the options."""
         if self.name not in EXPERIMENTS:
             raise InvalidParameter(f"an experiment of Hamm 2016 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}")
         if self.trials < 1 or self.draws < 1 or self.workers < 1:
@@ -242,15 +242,7 @@ def reproduce_hamm(
     experiment: HammExperiment | None = None,
     progress: Progress = silent,
 ) -> PaperResult:
-    """Run one experiment of Hamm 2016.
-
-    Raises:
-        DataSetMissingError: a data file is missing; the message names it and its source.
-        DataError: a data file is damaged.
-        JournalError: the journal is damaged or belongs to another experiment.
-        EngineError: the engine for encrypted counts cannot be started or fails.
-        InvalidParameter: an option is out of range or does not fit the experiment.
-    """
+    """Run one experiment of Hamm 2016."""
     options.check()
     engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
     if options.quick:

@@ -89,7 +89,7 @@ class AdultOptions(Options):
     seed: int = option(0, "Drives deals and noise.", group="Data")
 
     def check(self) -> None:
-        """Raise InvalidParameter if a number is out of range."""
+        """Check the options."""
         if self.deals < 1 or self.draws < 1:
             raise InvalidParameter(f"deals and draws are at least 1, not {self.deals} and {self.draws}")
         if not self.epsilons or not all(e > 0 and math.isfinite(e) for e in self.epsilons):
@@ -103,16 +103,7 @@ def reproduce_pathak_adult(
     splits: Mapping[str, tuple[int, ...]] = SPLITS,
     progress: Progress = silent,
 ) -> PaperResult:
-    """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting.
-
-    Args:
-        data: data set to use instead of Adult; its rows have at most 14 ones each.
-        splits: records of each party, by name of the split: "even (20 %)" first, then two that are less and less even.
-
-    Raises:
-        InvalidParameter: a number is out of range.
-        DataSetMissingError: the file a9a is missing.
-    """
+    """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting."""
     options.check()
     if options.quick:
         options = replace(options, deals=min(2, options.deals), draws=min(5, options.draws))
@@ -261,10 +252,7 @@ class _Run:
             self.series[name].append(Mean(float(errors.mean()), std))
 
     def claims(self) -> list[tuple[str, str, str, str, str]]:
-        """Test the paper's statements about its figure: rows as `beside` takes them.
-
-        A difference within two standard errors does not refute one.
-        """
+        """Test the paper's statements about its figure: rows as `beside` takes them."""
         epsilons, draws = self.options.epsilons, self.options.deals * self.options.draws
         even, uneven, worst = self.splits
 

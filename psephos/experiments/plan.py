@@ -70,11 +70,7 @@ class PlanOptions(Options):
     )
 
     def check(self) -> None:
-        """Check the options.
-
-        Raises:
-            InvalidParameter: an option is out of range, or the protocol does not support it.
-        """
+        """Check the options."""
         if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
             raise InvalidParameter(
                 "a run has at least 2 parties and 1 <= threshold <= holders <= parties, not "
@@ -119,12 +115,7 @@ class PlanOptions(Options):
 
 
 def plan(options: PlanOptions) -> PlanResult:
-    """Predict the time and traffic of a run; takes seconds, most of them for a key.
-
-    Raises:
-        InvalidParameter: an option is out of range, or the protocol does not support it.
-        WeakKeyError: the key is shorter than 2048 bits, and `test_key` is not set.
-    """
+    """Predict the time and traffic of a run; takes seconds, most of them for a key."""
     options.check()
     ceremony = setup_keys(
         max(min(options.parties, _TIMED_PARTIES), options.holders),

@@ -72,7 +72,7 @@ class _Problem:
 
 
 def sizes_from(shares: Sequence[float], records: int) -> list[int]:
-    """Divide records among parties by the largest remainder method, with at least one for each of them."""
+    """Divide records among parties by the largest remainder method, with at least one record for each."""
     if records < len(shares):
         raise InvalidParameter(f"{records} records are too few for {len(shares)} parties, which need at least one each")
     exact = np.asarray(shares, dtype=np.float64) * records
@@ -134,7 +134,7 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
 
 @dataclass(frozen=True)
 class SweepOptions(Options):
-    """Options of a sweep: "rajkumar-simulated" (Figure 1) or "rajkumar-wdbc" (Figure 2)."""
+    """Options of a sweep; `name` is a key of `EXPERIMENTS`."""
 
     name: str = option("rajkumar-simulated")
     quick: bool = option(False, "Two data sets, one draw, 1,000 steps: nothing to cite.")
@@ -250,7 +250,7 @@ def reproduce_rajkumar(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> PaperResult:
-    """Compute Figure 1 or Figure 2 as a table; raises InvalidParameter for a number out of range."""
+    """Compute Figure 1 or Figure 2 as a table."""
     start, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]

@@ -35,12 +35,7 @@ class AverageOptions(SumOptions):
 
 
 def simulate_average(options: AverageOptions, **context: Unpack[RunContext]) -> AverageResult:
-    """Train the parties' classifiers, sum their parameters and own-data vectors under encryption, release the averages.
-
-    Raises:
-        InvalidParameter: the options cannot be used.
-        PsephosError: another error of `psephos.protocol.errors` ended the run.
-    """
+    """Train the parties, sum their parameters and own-data vectors under encryption, and release the averages."""
     _, fields = run_experiment(options, _sums, "logistic", context)
     return AverageResult(protocol="average", **fields)
 

@@ -40,11 +40,7 @@ class SumCharges:
     """
 
     def __init__(self, options: SumOptions, budget: RunBudget, journal: Journal | None) -> None:
-        """
-        Args:
-            options: of the experiment. budget: its budget file.
-            journal: of the run, if it has one.
-        """
+        """"""
         self._options, self._budget = options, budget
         self._charged = False
         self._planned: list[Charge] = []

@@ -143,20 +143,7 @@ class EncryptedSum:
 
 
 def simulate_sum(round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig | None = None) -> EncryptedSum:
-    """Simulate an encrypted sum: the parties encrypt, the curator and the holders multiply, t holders decrypt.
-
-    Args:
-        round_: the terms of the sum. If the journal holds the sum already, its stored round is used, which differs in
-            the nonce only.
-        keys: the keys of the parties and holders; with a journal, those of `Journal.key_setup`.
-        factory: makes the parties.
-        config: how the sum is simulated; the defaults of `RunConfig` if omitted.
-
-    Raises:
-        JournalError: the journal belongs to another round, is damaged, or cannot be written.
-        EngineError: the engine cannot be used, or its workers died repeatedly.
-        TooFewBallotsError, ThresholdError, WrongPartialDecryptionError: the sum cannot be opened.
-    """
+    """Simulate an encrypted sum: the parties encrypt, the curator and the holders multiply, t holders decrypt."""
     if config is None:
         config = RunConfig()
     one_run = bool(config.roles) or (config.transcript is not None and config.transcript.keeps_secrets)

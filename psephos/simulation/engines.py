@@ -50,11 +50,7 @@ class Engine(Protocol):
     def run(
         self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
     ) -> Iterator[Output]:
-        """Yield `function(shared, task())` for every task, in any order.
-
-        Raises:
-            EngineError: the engine cannot be used; WorkersLostError if its workers died repeatedly.
-        """
+        """Yield `function(shared, task())` for every task, in any order."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,6 @@ class LocalEngine:
     Attributes:
         workers: number of processes.
         fewest: number of batches for which processes are started.
-
-    Raises:
-        InvalidParameter: there is less than one worker.
-        WorkersLostError: from `run`, if workers died three times in a row before a batch was finished.
     """
 
     workers: int = 1
@@ -157,22 +149,13 @@ class DaskEngine:
     Attributes:
         address: of the scheduler: host:port, tcp:// or tls://.
         timeout: seconds to wait for the scheduler and for its first worker.
-
-    Raises:
-        SchedulerMissingError: from both methods, if no scheduler answers; from `run`, if the cluster has no workers.
-        EngineError: from `run`, if a worker has another version of Psephos or none, even if it joins later.
-        WorkersLostError: from `run`, if several workers died of the same batch.
     """
 
     address: str
     timeout: float = 10.0
 
     def count_workers(self) -> int:
-        """Return the number of threads of the cluster, as its scheduler reports it.
-
-        Raises:
-            SchedulerMissingError: no scheduler answers at the address.
-        """
+        """Return the number of threads of the cluster, as its scheduler reports it."""
         client = self._client()
         try:
             return max(1, int(sum(client.ncores().values())))
@@ -258,16 +241,7 @@ def _with_version(version: str, function: Callable[[Any, Task], Output], shared:
 def make_engine(
     name: Literal["local", "dask"] | str = "local", *, workers: int | None = None, scheduler: str | None = None
 ) -> Engine:
-    """Return the engine of that name.
-
-    Args:
-        name: "local" or "dask".
-        workers: number of processes of "local"; the number of cores by default.
-        scheduler: address of the scheduler, for "dask" only.
-
-    Raises:
-        InvalidParameter: unknown name, or an address that is missing or not used by the engine.
-    """
+    """Return the engine of that name."""
     if name == "local":
         if scheduler is not None:
             raise InvalidParameter("the engine 'local' uses no scheduler: omit --scheduler, or set --engine dask")

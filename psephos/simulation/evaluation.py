@@ -170,12 +170,7 @@ class EvaluationRun(RowSum):
     spec: EvaluationSpec
 
     def __init__(self, options: EvaluationOptions, evaluated: ReleasedClassifier | ReleasedRegressor) -> None:
-        """Read the data, assign rows to parties, and plan from public values.
-
-        Raises:
-            InvalidParameter: the options cannot be used.
-            DataError: the data cannot be used, or do not fit the model.
-        """
+        """Read the data, assign rows to parties, and plan from public values."""
         self.model = model = evaluated.model
         options, split = _assign_rows(options, model)
         agreed: dict[str, Any]

@@ -90,9 +90,6 @@ class Simulation:
 
         Classifiers without noise are horizontal lines. Needs matplotlib (the extra `report`).
 
-        Args:
-            axes: matplotlib axes to draw on; new ones by default.
-
         Returns:
             The axes.
         """

@@ -183,11 +183,7 @@ class JobOptions(TallyOptions):
         return self.rehearses or self.method == "auto"
 
     def for_labels(self, labelled: int) -> JobOptions:
-        """Return the options of a run whose table has so many labelled public rows: `auto` may then rehearse a step.
-
-        Raises:
-            InvalidParameter: rows are announced for a method that does not use their number.
-        """
+        """Return the options of a run whose table has so many labelled public rows: `auto` may then rehearse a step."""
         if self.method != "auto" or self.sums_rows:
             return self
         chosen = choose_method(self.learners or ("logistic",), self.parties, labelled)
@@ -217,12 +213,7 @@ class Job:
     """
 
     def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
-        """Read the data, assign rows to parties, and choose the method from public values.
-
-        Raises:
-            InvalidParameter: the options cannot be used.
-            DataError: the data cannot be used.
-        """
+        """Read the data, assign rows to parties, and choose the method from public values."""
         if options.task == "regression":
             raise InvalidParameter("a regression is a RegressionRun (psephos.simulation.regression)")
         options, self.split = load_split(options)
@@ -300,11 +291,7 @@ class Job:
         )
 
     def model(self, result: TallyResult) -> Model:
-        """Return the contents of the model file for a result of `run`.
-
-        Raises:
-            InvalidParameter: there are more than `WIDEST` features.
-        """
+        """Return the contents of the model file for a result of `run`."""
         if self.split.dataset.features > WIDEST:
             raise InvalidParameter(
                 f"a model file has at most {WIDEST:,} features, and these data have more: leave columns out"
@@ -328,10 +315,6 @@ class Job:
 
         Returns:
             The paths of the files.
-
-        Raises:
-            ModelError: a file cannot be written.
-            InvalidParameter: there are too many features for a model, or the package onnx is missing.
         """
         model = self.model(result)
         document = json.dumps(result.as_json(), indent=1) + "\n"

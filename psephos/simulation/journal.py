@@ -73,12 +73,7 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
-        """Create a journal, or open one to continue its run.
-
-        Raises:
-            JournalError: the directory holds something else, or a journal of another run or format; the journal is
-                damaged, readable by others, or in use; or the disk is full.
-        """
+        """Create a journal, or open one to continue its run."""
         self.path = Path(path)
         if (self.path / "run.json").exists():
             raise JournalError(
@@ -105,15 +100,7 @@ class Journal:
         return _decode_keys(stored)
 
     def sum_of(self, round_: Round, label: str = "") -> SumJournal:
-        """Return the journal of one sum, which is created if there is none.
-
-        Args:
-            round_: the terms of the sum.
-            label: name of the sum; the kind of its round by default.
-
-        Raises:
-            JournalError: the stored sum of this name has other terms.
-        """
+        """Return the journal of one sum, which is created if there is none."""
         return SumJournal(self.store, round_, label)
 
     def result(self, name: str) -> Any:
@@ -151,11 +138,7 @@ class SumJournal:
     """
 
     def __init__(self, store: Store, round_: Round, label: str = "") -> None:
-        """Open the sum, or store its round if it is new.
-
-        Raises:
-            JournalError: the stored sum has other terms, apart from the nonce.
-        """
+        """Open the sum, or store its round if it is new."""
         self._store, self._space = store, f"sum of {label or round_.kind}"
         stored = store.get(self._space, b"round")
         if stored is None:
@@ -170,11 +153,7 @@ class SumJournal:
             )
 
     def load(self, holders: int) -> SumState:
-        """Return the last committed state, or the initial state if nothing was committed.
-
-        Raises:
-            JournalError: the journal is damaged.
-        """
+        """Return the last committed state, or the initial state if nothing was committed."""
         stored = self._store.get(self._space, b"state")
         if stored is None:
             products = [BallotProduct(self.round)] * (1 + holders)
@@ -191,11 +170,7 @@ class SumJournal:
         return [SentMessage(*fields) for batch in batches for fields in batch]
 
     def commit(self, state: SumState, messages: Sequence[SentMessage]) -> None:
-        """Store a state, from which the sum can be continued, in one transaction.
-
-        Raises:
-            JournalError: it cannot be written; the previous state stays valid.
-        """
+        """Store a state, from which the sum can be continued, in one transaction."""
         # Observers that counted the same ballots share one product, which is stored once.
         distinct = list({id(product): product for product in state.products}.values())
         encoded_products = tuple(product.encode() for product in distinct)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, overload
+from typing import Any, Literal, overload
 
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.progress import Progress, silent
@@ -25,7 +25,6 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
 __all__ = [
-    "KeyOptions",
     "KeySetup",
     "Keys",
     "SigningKeys",
@@ -37,40 +36,6 @@ __all__ = [
 
 Keys = Literal["dealer", "ceremony"]
 """Who makes the Paillier key: a dealer, or the holders in the key ceremony."""
-
-
-class KeyOptions(Protocol):
-    """The options that the keys of a run need."""
-
-    @property
-    def parties(self) -> int:
-        """Number of parties, M."""
-        ...
-
-    @property
-    def key_bits(self) -> int:
-        """Length of the Paillier modulus."""
-        ...
-
-    @property
-    def test_key(self) -> bool:
-        """Whether a key under 2048 bits is accepted."""
-        ...
-
-    @property
-    def keys(self) -> Keys:
-        """Who makes the key."""
-        ...
-
-    @property
-    def key_holders(self) -> int:
-        """Number of key holders."""
-        ...
-
-    @property
-    def opening_threshold(self) -> int:
-        """Number of holders that open a sum."""
-        ...
 
 
 _SEED_BYTES = 32
@@ -175,8 +140,8 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
     return KeySetup(threshold_key, roster, tuple(shares), signing_keys)
 
 
-def setup_run_keys(options: KeyOptions, degree: int, transcript: Transcript | None, progress: Progress) -> KeySetup:
-    """Make the keys of a run, of this degree, as its options say."""
+def setup_run_keys(options: Any, degree: int, transcript: Transcript | None, progress: Progress) -> KeySetup:
+    """Make the keys of a run, of this degree, as its `HolderOptions` say."""
     return setup_keys(
         options.parties,
         key_bits=options.key_bits,
@@ -216,10 +181,6 @@ def run_ceremony(
 
     Returns:
         The key shares, in the order of the holders.
-
-    Raises:
-        CheatingError: a holder deviated from the protocol; the error names it.
-        PartyVanishedError: a holder stopped sending; the error names it.
     """
     holders = [CeremonyHolder(terms, j, randomness=coins(name)) for j, name in enumerate(terms.names, 1)]
     candidates = 0

@@ -87,11 +87,7 @@ class PathakKeys:
 
     @classmethod
     def generate(cls, bits: int = DEFAULT_KEY_BITS, *, test_key: bool = False) -> PathakKeys:
-        """Generate keys of `bits` bits.
-
-        Raises:
-            WeakKeyError: they are shorter than 2048 bits and `test_key` is not set.
-        """
+        """Generate keys of `bits` bits."""
         return cls(
             generate_private_key(bits, test_key=test_key),
             generate_dgk_key(bits, comparison_bits=KEYED_SIZE_BITS, test_key=test_key),
@@ -154,10 +150,6 @@ def run_protocol(
         roles: name of a role -> function that returns the replacement of the honest role.
         transcript: records every message; if it keeps secrets, also every role's view.
         progress: called after every message with its stage, and the number of the stage's messages so far and in all.
-
-    Raises:
-        InvalidParameter: the number of data sets is not the number of parties in the terms.
-        PsephosError: an error that a role or the driver raised.
     """
     if len(data) != terms.parties:
         raise InvalidParameter(f"the terms are for {terms.parties} parties, and there are {len(data)} data sets")
@@ -297,11 +289,6 @@ def simulate_pathak(  # long: the fields of its result
     """Load and divide the data, run the protocol, and evaluate the classifier.
 
     Features are scaled on the public rows of the split.
-
-    Raises:
-        InvalidParameter: an option is invalid, or the data set has more than two classes.
-        DataSetMissingError, DataError: as `psephos.data.datasets.load`.
-        PsephosError: as `run_protocol`.
     """
     options, split = load_split(options, data)
     name, classes = split.dataset.name, split.dataset.classes

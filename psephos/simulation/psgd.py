@@ -166,11 +166,6 @@ def descend(
         store: stores the run, so that it can be interrupted and continued.
         transcript: records every message; if it keeps secrets, it also supplies and records every role's randomness.
         progress: called after every step.
-
-    Raises:
-        InvalidParameter: the number of parties with records is not the number of registered parties.
-        PartyVanishedError: more parties do not answer than was agreed.
-        PsephosError: an error that a role raised.
     """
     transcript = Transcript() if transcript is None else transcript
     honest = psgd_roles(options, losses, agreement, ceremony, transcript, store or Store())
@@ -332,14 +327,7 @@ def simulate_psgd(
     progress: Progress = silent,
     evaluation: Evaluation | None = None,
 ) -> PsgdResult:
-    """Load and divide the data, make the keys, run the descent, and evaluate the classifier.
-
-    Raises:
-        InvalidParameter: the options are invalid; raised before anything is computed.
-        DataError, DataSetMissingError: as `psephos.data.datasets.load`.
-        JournalError: the journal belongs to another run, or to one that cannot be continued.
-        PsephosError: as `descend`.
-    """
+    """Load and divide the data, make the keys, run the descent, and evaluate the classifier."""
     started = time.perf_counter()
     options, split = load_split(options, data)
     evaluation = Evaluation() if evaluation is None else evaluation

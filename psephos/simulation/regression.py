@@ -52,10 +52,6 @@ class RegressionRun(RowSum):
         Args:
             options: of the run.
             split: rows that are assigned already, with float64 labels, in place of those that the options name.
-
-        Raises:
-            InvalidParameter: the options cannot be used.
-            DataError: the data cannot be used.
         """
         if options.task != "regression":
             raise InvalidParameter("a numeric label is predicted with --task regression")
@@ -168,12 +164,7 @@ class RegressionRun(RowSum):
         )
 
     def write(self, result: RegressionResult, model: RegressionModel, directory: Path, *, onnx: bool) -> list[Path]:
-        """Write the model, its card and the result's JSON into a directory that exists, and return their paths.
-
-        Raises:
-            ModelError: a file cannot be written.
-            InvalidParameter: the package onnx is missing.
-        """
+        """Write the model, its card and the result's JSON into a directory that exists, and return their paths."""
         try:
             write_atomically(directory / MODEL_FILE, written_model(model))
             write_atomically(directory / "card.md", model_card(model, result, self.split).encode())

@@ -71,12 +71,7 @@ class RowSum(ABC):
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
     ) -> EncryptedSum:
-        """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties.
-
-        Raises:
-            BudgetExceededError: the budget file allows no such sum; nothing was computed.
-            PsephosError: another error of `psephos.protocol.errors` ended the run.
-        """
+        """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties."""
         options, spec, budget = self.options, self.spec, self._budget
         if budget is not None:
             budget = replace(budget, run=SYSTEM.draw(16))

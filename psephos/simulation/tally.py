@@ -294,12 +294,7 @@ class TallyOptions(SumOptions):
         return split
 
     def shares_of(self, classes: Sequence[str]) -> tuple[float, ...]:
-        """Return the announced shares of these classes, in their order; () where none are announced.
-
-        Raises:
-            InvalidParameter: a word is not NAME=SHARE, a class is missing, named twice or unknown, or as
-                `check_shares`.
-        """
+        """Return the announced shares of these classes, in their order; () where none are announced."""
         if not self.class_shares:
             return ()
         shares: dict[str, float] = {}
@@ -321,12 +316,7 @@ class TallyOptions(SumOptions):
 
 
 def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> TallyResult:
-    """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate.
-
-    Raises:
-        InvalidParameter: the options cannot be used.
-        PsephosError: another error of `psephos.protocol.errors` ended the run.
-    """
+    """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate."""
     reveal = _reveal_statistic if options.joint else _reveal_alpha
     run, fields = run_experiment(options, partial(_with_shares, reveal), options.loss, context)
     return TallyResult(
@@ -432,10 +422,7 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 
 
 def _rehearsed_method(public: PublicTerms, run: SumExperiment, name: str, epsilon: float) -> Method:
-    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties.
-
-    Where no gain is expected, no party is asked, and the method is the public model.
-    """
+    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties."""
     population, options, parties = run.population, run.options, run.options.parties
     try:
         spec = RehearsedSpec.plan(public, options.privacy(epsilon), run.progress)
