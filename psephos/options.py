@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -103,6 +103,20 @@ def converted(name: str, value: Any, kind: Any) -> Any:
         if choices := [choice for one in literals for choice in get_args(one)]:
             raise InvalidParameter(f"{name} is one of {', '.join(choices)}, not {shown}") from None
         raise InvalidParameter(f"the option {name} cannot be {shown}: {error}") from None
+
+
+def refuse_unread(options: Any, readers: Mapping[str, tuple[bool, str]]) -> None:
+    """Raise InvalidParameter for an option that was given and that this run does not read.
+
+    Args:
+        options: an instance of an options dataclass.
+        readers: name of an option -> whether this run reads it, and what would.
+    """
+    for one in fields(options):
+        read, by = readers.get(one.name, (True, ""))
+        if not read and getattr(options, one.name) != one.default:
+            name = "--" + one.name.replace("_", "-")
+            raise InvalidParameter(f"{name} has no effect here: leave it out, or use {by}", option=name)
 
 
 def _pythons(value: Any) -> Any:

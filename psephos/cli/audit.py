@@ -22,7 +22,6 @@ from psephos.results.base import timed
 
 _NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label result --party hospital --public 11"
-_TABLE = ("data", "label", "party", "public", "schema", "classes", "other_labels", "ignore", "text")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +35,7 @@ def register(app: typer.Typer) -> None:
         "verdict is not the expected one.",
         epilog=examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy", _OWN),
     )
-    @with_options(TableOptions, _TABLE)
+    @with_options(TableOptions, ("held_out",))
     def _(  # wide: a command's options
         table: TableOptions,
         *,
@@ -95,7 +94,9 @@ def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAudit
         )
     start = time.perf_counter()
     table = PartyTable.read(Path(options.data).expanduser(), options.label, options.party)
-    chosen_options = {name: getattr(options, name) for name in _TABLE[3:]}
+    chosen_options = {
+        name: getattr(options, name) for name in ("public", "schema", "classes", "other_labels", "ignore", "text")
+    }
     if options.public in table.parties:
         table = replace(table, public=options.public)
     of_records = record_pipelines(**chosen_options) if len(table.classes) == 2 else ()

@@ -19,37 +19,8 @@ from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, cali
 
 __all__ = ["register"]
 
-OPTIONS = (
-    "data",
-    "label",
-    "party",
-    "public",
-    "schema",
-    "other_labels",
-    "ignore",
-    "held_out",
-    "rows",
-    "dataset",
-    "parties",
-    "data_dir",
-    "unit",
-    "record",
-    "epsilon",
-    "budget",
-    "budget_limit",
-    "bins",
-    "largest_error",
-    "colluders",
-    "dropouts",
-    "key_bits",
-    "test_key",
-    "holders",
-    "threshold",
-    "keys",
-    "workers",
-    "simulate_noise",
-    "seed",
-)
+WITHOUT = ("classes", "text", "samples_per_party", "sizes", "concentration", "absent", "task")
+"""What follows from the model, and what only simulations vary."""
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +43,7 @@ def register(app: typer.Typer) -> None:
             "--budget patients.budget",
         ),
     )
-    @with_options(EvaluationOptions, OPTIONS)
+    @with_options(EvaluationOptions, WITHOUT)
     def _(
         chosen: EvaluationOptions,
         *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, Field, fields
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Optional, Union, get_args, get_origin, get_type_hints
@@ -105,10 +105,10 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
-def parameters(options: type[Any], only: Sequence[str] | None = None) -> list[inspect.Parameter]:
-    """Return a keyword parameter, annotated for Typer, for each field of `options`, or for those of `only`."""
+def parameters(options: type[Any], without: Collection[str] = ()) -> list[inspect.Parameter]:
+    """Return a keyword parameter, annotated for Typer, for each field of `options` except those of `without`."""
     hints = get_type_hints(options)
-    return [_parameter(one, hints[one.name]) for one in fields(options) if only is None or one.name in only]
+    return [_parameter(one, hints[one.name]) for one in fields(options) if one.name not in without]
 
 
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
@@ -172,13 +172,13 @@ def _list_of(kind: Any) -> Callable[[Any], Any]:
 
 
 def with_options(
-    options: type[Any], only: Sequence[str] | None = None, **fixed: Any
+    options: type[Any], without: Collection[str] = (), **fixed: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command one option for each field of an options dataclass.
 
     The command's first argument is the `options` object; its keyword-only parameters remain options of their own.
     """
-    generated = parameters(options, only)
+    generated = parameters(options, {*without, *fixed})
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]

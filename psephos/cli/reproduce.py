@@ -61,11 +61,10 @@ def _parts(name: str) -> tuple[type[Any], Run]:
 
 
 def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
-    known = [one.name for one in fields(options)]
-    fixed = {"name": name} if "name" in known else {}
+    fixed = {"name": name} if any(one.name == "name" for one in fields(options)) else {}
 
     @app.command(name, cls=SectionedCommand, help=HELP[name], epilog=examples(*EXAMPLES[name]))
-    @with_options(options, [one for one in known if one != "name"], **fixed)
+    @with_options(options, **fixed)
     def _(
         chosen: Any,
         *,

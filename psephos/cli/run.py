@@ -22,44 +22,27 @@ from psephos.simulation.job import Job, JobOptions
 
 __all__ = ["register"]
 
-OPTIONS = (
-    "data",
-    "label",
-    "party",
-    "public",
-    "schema",
-    "classes",
-    "other_labels",
-    "ignore",
-    "text",
-    "task",
-    "held_out",
-    "dataset",
-    "parties",
-    "auxiliary",
-    "data_dir",
-    "learners",
-    "method",
-    "unit",
-    "record",
-    "announced_rows",
-    "class_shares",
-    "epsilon",
-    "delta",
-    "budget",
-    "budget_limit",
-    "mechanism",
-    "reveal",
-    "noise_from",
-    "colluders",
-    "key_bits",
-    "test_key",
-    "holders",
-    "threshold",
-    "workers",
-    "journal",
-    "seed",
+WITHOUT = (
+    "samples_per_party",
+    "sizes",
+    "concentration",
+    "absent",
+    "simulate_noise",
+    "keys",
+    "lam",
+    "methods",
+    "draws",
+    "degree",
+    "min_ballots",
+    "randomness",
+    "proofs",
+    "engine",
+    "scheduler",
+    "dropouts",
+    "protect_auxiliary",
+    "loss",
 )
+"""What only simulations vary."""
 MAIN = (
     "data",
     "label",
@@ -100,7 +83,7 @@ def register(app: typer.Typer) -> None:
         help="The main job: data in, one private classifier out, with its card.",
         epilog=examples(*EXAMPLES),
     )
-    @with_options(JobOptions, OPTIONS)
+    @with_options(JobOptions, WITHOUT)
     def _(
         chosen: JobOptions,
         *,

@@ -62,7 +62,7 @@ def _add(app: typer.Typer, name: str) -> None:
     protocol = PROTOCOLS[name]
 
     @app.command(name, cls=SectionedCommand, help=HELP[name], epilog=examples(*EXAMPLES[name]))
-    @with_options(protocol.options, protocol.free, **protocol.fixed)
+    @with_options(protocol.options, **protocol.fixed)
     def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
         perform(chosen, protocol.run, name, report=report, as_json=as_json, verbose=verbose)
 

@@ -52,25 +52,25 @@ from psephos.curator.methods import (
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset
-from psephos.options import Options, option
+from psephos.options import option
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.fixed_point import project
 from psephos.protocol.paillier.encryption import RandomnessMode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
+from psephos.protocol.paillier.keys import check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, Phase, Table, timed
 from psephos.results.papers import beside, curve
-from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.engines import Engine, LocalEngine, make_engine
+from psephos.simulation.engines import LocalEngine, make_engine
+from psephos.simulation.holder_options import ClusterOptions, KeyOptions
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.linear import LinearVoter, count_votes
-from psephos.specs.base import Participants
+from psephos.simulation.run import KeyedRun
+from psephos.simulation.sum_options import SumOptions
 from psephos.specs.tally import TallySpec
 from psephos.sweep import Sampler, sweep
 
@@ -186,14 +186,14 @@ EXPERIMENTS = {
 
 
 @dataclass(frozen=True)
-class HammOptions(Options):
+class HammOptions(KeyOptions, ClusterOptions):
     """Options of an experiment; `name` is a key of `EXPERIMENTS`.
 
     A sweep that resumes from a journal may have more trials or panels than before. `quick` runs at most 2 trials of 3
     draws and every second point; KDD-99 and URL then have M = 1,000 and 4,000 auxiliary samples.
     """
 
-    name: str
+    name: str = option("hamm-har")
     quick: bool = option(False, "Fewer trials and points: nothing to cite.")
     trials: int = option(10, "Splits.")
     draws: int = option(10, "Noise draws of each private method per split; the paper has 100 releases in all.")
@@ -206,18 +206,9 @@ class HammOptions(Options):
     seed: int = option(0, "The seed of splits and noise.", group="Data")
     encrypted: bool = option(False, "Count encrypted ballots, not clear ones.", group="Encryption")
     randomness: RandomnessMode = option("half", "Randomness of the encryption.", group="Encryption")
-    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
-    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(5, "Key holders, the first parties.", group="Encryption")
     threshold: int = option(3, "How many holders open a count.", group="Encryption")
     workers: int = option(1, "The number of processes.", group="Machine")
-    engine: str = option(
-        "local", "The machine or cluster on which parties are simulated: local, or dask (a cluster).", group="Machine"
-    )
-    scheduler: str | None = option(None, "dask: the scheduler's address, HOST:PORT.", group="Machine")
-    journal: str | None = option(
-        None, "Keep finished trials and encrypted counts here, and go on. Holds secrets.", group="Machine"
-    )
 
     def check(self) -> None:
         """Check the options."""
@@ -244,7 +235,7 @@ def reproduce_hamm(
 ) -> PaperResult:
     """Run one experiment of Hamm 2016."""
     options.check()
-    engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
+    make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)  # refuses what is none
     if options.quick:
         options = replace(
             options,
@@ -269,7 +260,7 @@ def reproduce_hamm(
         for parties in options.parties or ((1000,) if reduced else experiment.parties):
             trials = [_Trial(options, experiment, parties, auxiliary, number) for number in range(options.trials)]
             for number, trial in enumerate(trials if options.encrypted else ()):
-                counts, row = _encrypted_count(data, trial, engine, progress)
+                counts, row = _encrypted_count(data, trial, progress)
                 trials[number] = replace(trial, counts=counts)
                 encrypted.append(row)
             done = _run_trials(data, trials, journal, progress)
@@ -559,50 +550,33 @@ def _indiv(parameters: Array, split: Split, scaler: PublicScaler, generator: np.
 # -- encrypted counts
 
 
-def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> tuple[Counts, list[Any]]:
+def _encrypted_count(data: Dataset, trial: _Trial, progress: Progress) -> tuple[Counts, list[Any]]:
     """Count a trial's votes under encryption; also return a row that compares them with those in the clear."""
     options, classes, parties = trial.options, len(data.classes), trial.parties
-    seconds: dict[str, float] = {}
-    start = time.perf_counter()
-    split, scaler, scaled = trial.split(data)
-    auxiliary = AuxiliarySet(scaled)
-    seconds["scale"] = time.perf_counter() - start
-    start = time.perf_counter()
-    with threadpool_limits(limits=1):
-        voters = [LinearVoter(w) for w in _train(split, scaler, classes)]
-    seconds["train"] = time.perf_counter() - start
-    cast = 0
-
-    def count_ballots(count: int) -> None:
-        nonlocal cast
-        cast += count
-        progress(f"encrypted ballots, M = {parties}, trial {trial.number}", cast, parties)
-
-    keys = {name: getattr(options, name) for name in ("key_bits", "holders", "threshold", "test_key")}
-    spec = TallySpec(auxiliary, classes)
-    make_keys = partial(setup_keys, parties, degree=spec.best_degree(options.key_bits, parties), **keys)
+    settings = ("key_bits", "holders", "threshold", "test_key", "randomness", "workers", "engine", "scheduler")
+    chosen = SumOptions(parties=parties, **{name: getattr(options, name) for name in settings})
     with ExitStack() as resources:
-        journal = None
+        run = KeyedRun(chosen, {"progress": progress})
+        with run.timed("scale"):
+            split, scaler, scaled = trial.split(data)
+            auxiliary = AuxiliarySet(scaled)
+        with run.timed("train"), threadpool_limits(limits=1):
+            voters = [LinearVoter(w) for w in _train(split, scaler, classes)]
         if options.journal is not None:
             folder = Path(options.journal) / f"votes-{_name(trial)}"
             identity = _identity(options) | {"parties": parties, "auxiliary": auxiliary.digest.hex()}
-            journal = resources.enter_context(Journal(folder, identity))
-        start = time.perf_counter()
-        ceremony = make_keys() if journal is None else journal.key_setup(make_keys)
-        seconds["keygen"] = time.perf_counter() - start
-        round_ = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, test_key=options.test_key))
-        config = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=count_ballots)
-        encrypted_sum = simulate_sum(round_, ceremony, PartyFactory(spec, voters), config)
-    seconds |= encrypted_sum.seconds
-    return spec.counts(encrypted_sum.opened), [
+            run.journal = resources.enter_context(Journal(folder, identity))
+        spec = TallySpec(auxiliary, classes)
+        done = run.sum(spec, voters, f"encrypted ballots, M = {parties}, trial {trial.number}")
+    return spec.counts(done.opened), [
         parties,
         trial.number,
-        encrypted_sum.equals_plaintext,
-        encrypted_sum.ballot_bytes,
-        round(8 * encrypted_sum.ballot_bytes / round_.plan.length, 2),
-        round(encrypted_sum.peak_memory_mb, 1),
-        encrypted_sum.continued_from,
-        ", ".join(f"{phase} {elapsed:.2f}" for phase, elapsed in seconds.items()),
+        done.equals_plaintext,
+        done.ballot_bytes,
+        round(8 * done.ballot_bytes / done.round.plan.length, 2),
+        round(done.peak_memory_mb, 1),
+        done.continued_from,
+        ", ".join(f"{phase} {elapsed:.2f}" for phase, elapsed in run.seconds.items()),
     ]
 
 

@@ -8,7 +8,6 @@ generation, training, the curator's fits and the loading of a data set are not i
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import MISSING, dataclass, replace
 from typing import Any, Literal
 
@@ -16,18 +15,19 @@ import numpy as np
 
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.psgd.agreement import DescentOptions, agree
-from psephos.options import Options, option
+from psephos.options import option
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Proofs, Round
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import RandomnessMode, check_mode
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey, check_degree, check_key_bits
+from psephos.protocol.paillier.encryption import check_mode
+from psephos.protocol.paillier.keys import PublicKey, check_degree, check_key_bits
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.results import PlanResult
 from psephos.results.base import timed
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.holder_options import BallotOptions, KeyOptions, MachineOptions
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters
 from psephos.specs.average import AverageSpec, VectorSpec
@@ -42,7 +42,7 @@ _PARTIAL = HEADER_BYTES + 32 + 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(Options):
+class PlanOptions(KeyOptions, BallotOptions, MachineOptions):
     """Options of a run to predict: a sum of votes, of linear classifiers' parameters, or of gradients at each step."""
 
     protocol: Literal["tally", "average", "psgd"] = option(
@@ -53,21 +53,14 @@ class PlanOptions(Options):
     classes: int = option(2, "Number of classes, K.")
     features: int = option(100, "Number of features, d.")
     steps: int = option(200, "Number of steps of psgd, T.")
-    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     degree: int | None = option(
         None,
         "Degree of the key (Damgard-Jurik), 1 to 4.",
         group="Encryption",
         shown="the one that the run would choose",
     )
-    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
-    randomness: RandomnessMode = option("half", "Length of the encryption's exponents.", group="Encryption")
-    proofs: Proofs = option("none", "What ballots prove: none, knowledge or, for votes, valid.", group="Encryption")
     holders: int = option(5, "Number of key holders.", group="Encryption")
     threshold: int = option(3, "Number of holders that open a sum.", group="Encryption")
-    workers: int = option(
-        help="Number of processes on this machine.", factory=lambda: min(2, os.cpu_count() or 1), group="Machine"
-    )
 
     def check(self) -> None:
         """Check the options."""

@@ -38,17 +38,17 @@ from psephos.curator.psgd.agreement import Agreement, DescentGuarantee, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.data.datasets import load
 from psephos.data.preprocessing import PublicScaler
-from psephos.options import Options, option
+from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, timed
 from psephos.results.papers import beside, curve
+from psephos.simulation.holder_options import KeyOptions
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
@@ -133,7 +133,7 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
 
 
 @dataclass(frozen=True)
-class SweepOptions(Options):
+class SweepOptions(KeyOptions):
     """Options of a sweep; `name` is a key of `EXPERIMENTS`."""
 
     name: str = option("rajkumar-simulated")
@@ -147,8 +147,6 @@ class SweepOptions(Options):
     transcript_steps: int = option(100, "The number of steps of the variant whose guarantee covers the transcript.")
     seed: int = option(0, "The seed of splits and noise.")
     check_steps: int = option(2, "Encrypted steps per run, 0 for none.", group="Encryption")
-    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
-    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
 
     def __post_init__(self) -> None:
         super().__post_init__()

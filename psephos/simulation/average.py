@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.methods import Method, ReleaseRequest, average_method
-from psephos.curator.statistic import SOURCE_OF
 from psephos.protocol.grids.own_data import OWN
 from psephos.results import AverageResult
-from psephos.simulation.references import own_data_nonprivate
+from psephos.simulation.references import statistic_without_noise
+from psephos.simulation.run import RunContext
 from psephos.simulation.sum_options import SumOptions
-from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, run_experiment
+from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
 from psephos.specs.average import AverageSpec, OwnDataSpec
 
 __all__ = ["AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
@@ -66,8 +66,7 @@ def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Me
 
     def nonprivate() -> NDArray[np.float64]:
         rows = population.rows()
-        present = [rows[number] for number in population.present]
-        return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[method])
+        return statistic_without_noise(run.public(method), [rows[number] for number in population.present])
 
     return spec.method_of(opened, nonprivate)
 

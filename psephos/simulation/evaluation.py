@@ -3,7 +3,6 @@ with their noise says how good it is (docs/protocols/evaluation.md)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,7 +20,7 @@ from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.splits import Split
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
-from psephos.options import option
+from psephos.options import option, refuse_unread
 from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -30,7 +29,7 @@ from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.results import Release
 from psephos.results.runs import ComposedCost
 from psephos.results.scores import EvaluationResult
-from psephos.simulation.holder_options import HolderOptions
+from psephos.simulation.holder_options import HolderOptions, JointNoiseOptions, MachineOptions
 from psephos.simulation.rows import RowSum
 from psephos.specs.evaluation import BOUNDS, EvaluationSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
@@ -41,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(HolderOptions):
+class EvaluationOptions(JointNoiseOptions, MachineOptions, HolderOptions):
     """Options of `psephos evaluate`."""
 
     epsilon: float = option(
@@ -52,13 +51,6 @@ class EvaluationOptions(HolderOptions):
         "What epsilon protects: record (one row, which is replaced, added or removed) or party (all rows of a party; "
         "then only the mean of the parties' accuracies, or of their absolute errors, is estimated).",
         group="Privacy",
-    )
-    record: str | None = option(
-        None,
-        "With --unit record: the column that names the person of a row. A person's rows at a party then count as one.",
-        group="Privacy",
-        shown="every row is a record of its own",
-        name=True,
     )
     rows: Literal["held-out", "all"] = option(
         "held-out",
@@ -76,20 +68,6 @@ class EvaluationOptions(HolderOptions):
         shown="three quarters of the range of predictions",
     )
     task: Literal["classification", "regression"] = option("classification", "What the model predicts.")
-    colluders: int | None = option(
-        None,
-        "Parties that may tell each other their noise; key holders are parties.",
-        group="Privacy",
-        shown="threshold - 1",
-    )
-    dropouts: int = option(0, "Parties that may stay away.", group="Privacy")
-    workers: int = option(
-        None,
-        "The most processes; up to 96 parties take one.",
-        group="Machine",
-        shown="up to 2",
-        factory=lambda: min(2, os.cpu_count() or 1),
-    )
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""
@@ -101,9 +79,11 @@ class EvaluationOptions(HolderOptions):
             raise InvalidParameter("--rows all is about your own table: name it with --data FILE")
         if self.rows == "held-out" and self.data is not None and not self.held_out:
             raise InvalidParameter("no rows are held out with --held-out 0: leave it out, or add --rows all")
-        if self.unit == "party" and self.record is not None:
-            raise InvalidParameter("--record has an effect only with --unit record")
-        self._check_task()
+        refuse_unread(self, self.readers)
+        if self.numeric_label and self.data is None:
+            raise InvalidParameter(
+                "a prediction of a number is evaluated on your own table: name it with --data FILE and --label COLUMN"
+            )
         if self.record is not None and (self.data is None or self.party is None):
             raise InvalidParameter(
                 "--record names a column of your own table whose rows have owners: name them with --data FILE and "
@@ -116,20 +96,16 @@ class EvaluationOptions(HolderOptions):
                 "--dropouts"
             )
 
-    def _check_task(self) -> None:
-        """Raise InvalidParameter for options that do not fit what the model predicts."""
-        if not self.numeric_label:
-            if self.largest_error is not None:
-                raise InvalidParameter("--largest-error is for a prediction of a number, and the model is a classifier")
-            return
-        if self.data is None:
-            raise InvalidParameter(
-                "a prediction of a number is evaluated on your own table: name it with --data FILE and --label COLUMN"
-            )
-        without_effect = {"bins": self.bins != BINS, "other-labels": self.other_labels not in ("refuse", "drop")}
-        for name, chosen in without_effect.items():
-            if chosen:
-                raise InvalidParameter(f"--{name} is for a classifier, and the model predicts a number: leave it out")
+    @property
+    def readers(self) -> dict[str, tuple[bool, str]]:
+        """Whether this evaluation reads the options that not every one does, and what would (`refuse_unread`)."""
+        numeric, classes = self.numeric_label, "a model that classifies"
+        return {
+            "record": (self.unit == "record", "--unit record"),
+            "largest_error": (numeric, "a model that predicts a number"),
+            "bins": (not numeric, classes),
+            "other_labels": (not numeric or self.other_labels == "drop", classes),
+        }
 
     @property
     def coalition(self) -> int:

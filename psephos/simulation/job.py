@@ -25,26 +25,29 @@ from psephos.curator.hamm.rules import (
     suggest_method,
 )
 from psephos.curator.losses import loss_named
-from psephos.curator.statistic import SOURCE_OF, plan_statistic
+from psephos.curator.statistic import SOURCE_OF
 from psephos.data.partition import load_split
 from psephos.data.schema import WIDEST
 from psephos.data.tables import Column, Encoding
 from psephos.files import write_atomically
-from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_onnx, written_model
+from psephos.model import MODEL_FILE, Model, RegressionModel, ReleasedClassifier, write_onnx, written_model
 from psephos.options import option
 from psephos.parties.learners import LEARNERS
 from psephos.progress import Progress, silent
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import TallyResult
+from psephos.results import Result, TallyResult
 from psephos.results.card import model_card
 from psephos.simulation.sum_options import LABELLED_METHODS, RECORD_METHODS
 from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
+from psephos.specs.statistic import plan_of
 from psephos.specs.tally import LABELS
+from psephos.specs.terms import PublicTerms
 
-__all__ = ["Job", "JobOptions"]
+__all__ = ["Job", "JobOptions", "write_release"]
 
 MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
 """Default local classifiers of the methods that count votes; the parties may train classifiers of any kind."""
@@ -102,8 +105,8 @@ class JobOptions(TallyOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, and for an option that the method would ignore."""
-        if self.task == "regression":
-            self._check_regression()
+        if self.numeric_label and self.data is None:
+            raise InvalidParameter("--task regression is for your own table: name it with --data FILE")
         if len(self.epsilon) != 1 or self.draws != 1:
             raise InvalidParameter(
                 "psephos run draws one release at one epsilon: psephos simulate tally compares several"
@@ -120,29 +123,20 @@ class JobOptions(TallyOptions):
                 f"{method} is computed from exact counts or parameters: leave --reveal statistic out, or choose "
                 "another --method"
             )
-        if method not in VOTED and not set(self.learners) <= {"logistic", "whitened"}:
-            raise InvalidParameter(
-                f"--learners has no effect on {method}, for which no party votes: leave it out, or choose a method of "
-                f"votes ({', '.join(VOTED)})"
-            )
         super().check()
 
-    def _check_regression(self) -> None:
-        """Raise InvalidParameter for options that do not fit a numeric label."""
-        if self.data is None:
-            raise InvalidParameter("--task regression is for your own table: name it with --data FILE")
-        without_effect = {
-            "classes": bool(self.classes),
-            "other-labels": self.other_labels not in ("refuse", "drop"),
-            "learners": bool(self.learners),
-            "sizes": self.sizes != "equal",
-            "auxiliary": self.auxiliary is not None,
-            "journal": self.journal is not None,
-            "class-shares": bool(self.class_shares),
+    @property
+    def readers(self) -> dict[str, tuple[bool, str]]:
+        classes = (not self.numeric_label, "--task classification")
+        voters = self.chosen_method in VOTED or set(self.learners) <= {"logistic", "whitened"}
+        return super().readers | {
+            "classes": classes,
+            "other_labels": (classes[0] or self.other_labels == "drop", "--task classification"),
+            "learners": (voters and (classes[0] or not self.learners), f"a method of votes ({', '.join(VOTED)})"),
+            "sizes": classes,
+            "auxiliary": classes,
+            "journal": classes,
         }
-        for name, chosen in without_effect.items():
-            if chosen:
-                raise InvalidParameter(f"--{name} has no effect with --task regression: leave it out")
 
     @property
     def numeric_label(self) -> bool:
@@ -263,15 +257,9 @@ class Job:
         public, classes = scaler.transform(self.split.X_auxiliary), len(self.split.dataset.classes)
         noise_share = 0.0
         if self.method == "statistic":
-            plan = plan_statistic(
-                public,
-                classes,
-                result.parties,
-                epsilon=result.epsilon,
-                delta=self.options.delta,
-                mechanism=self.options.noise,
-                joint=self.options.joint,
-            )
+            terms = PublicTerms(auxiliary=AuxiliarySet(public), classes=classes, parties=result.parties)
+            privacy = self.options.privacy(result.epsilon)
+            plan = plan_of(terms, privacy, self.options.noise, joint=self.options.joint)
             noise_share = math.sqrt(plan.noise)
         elif self.method in LABELS:
             loss = loss_named(self.options.loss, classes)
@@ -317,20 +305,8 @@ class Job:
             The paths of the files.
         """
         model = self.model(result)
-        document = json.dumps(result.as_json(), indent=1) + "\n"
         card = model_card(model, result, self.split, self._right_in_public(model))
-        try:
-            write_atomically(directory / MODEL_FILE, written_model(model))
-            write_atomically(directory / "card.md", card.encode())
-            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # depends on private rows
-            if onnx:
-                write_onnx(model, directory / "model.onnx")
-        except OSError as error:
-            raise ModelError(
-                f"{directory}: {error.strerror}; files that are missing there cannot be made again: another run "
-                "would spend epsilon again"
-            ) from None
-        return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]
+        return write_release(directory, model, card, result, onnx=onnx)
 
     def _encoding(self) -> Encoding:
         """Return how a table with these features is encoded; all features of a published data set are numbers."""
@@ -350,3 +326,25 @@ class Job:
         data = self.split.dataset
         names = np.array(data.classes)[data.y_train[rows]]
         return float(ReleasedClassifier(model).score(data.X_train[rows], names))
+
+
+def write_release(
+    directory: Path, model: Model | RegressionModel, card: str, result: Result, *, onnx: bool
+) -> list[Path]:
+    """Write a model, its card and the result's JSON into a directory that exists, and return their paths.
+
+    Raises ModelError where a file cannot be written, and InvalidParameter where the package onnx is missing.
+    """
+    try:
+        write_atomically(directory / MODEL_FILE, written_model(model))
+        write_atomically(directory / "card.md", card.encode())
+        document = json.dumps(result.as_json(), indent=1) + "\n"
+        write_atomically(directory / "result.json", document.encode(), mode=0o600)  # depends on private rows
+        if onnx:
+            write_onnx(model, directory / "model.onnx")
+    except OSError as error:
+        raise ModelError(
+            f"{directory}: {error.strerror}; files that are missing there cannot be made again: another run "
+            "would spend epsilon again"
+        ) from None
+    return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]

@@ -33,9 +33,8 @@ from psephos.parties.psgd import GradientPartyState
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
+from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Entry, Role
@@ -46,7 +45,7 @@ from psephos.protocol.wire import Kind
 from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.holder_options import HolderOptions
+from psephos.simulation.holder_options import BallotOptions, HolderOptions, JournalOptions
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.specs.base import Participants
@@ -61,21 +60,11 @@ Replacements = Mapping[str, Callable[[Role], Role]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PsgdOptions(HolderOptions, DescentOptions):
+class PsgdOptions(BallotOptions, JournalOptions, HolderOptions, DescentOptions):
     """Options of `psephos simulate psgd`."""
 
     parties: int = option(15, "Data owners, K.")
     usual_holders: ClassVar[int] = 3
-    randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
-    proofs: Proofs = option(
-        "none",
-        "What ballots and partial decryptions prove: nothing, that their senders know what is in them, or also (valid) "
-        "that a gradient with its noise is within bounds.",
-        group="Encryption",
-    )
-    journal: str | None = option(
-        None, "Directory that stores every step, to continue an interrupted run. Contains secrets.", group="Machine"
-    )
 
     def check(self) -> None:
         """Raise InvalidParameter for the first invalid option."""

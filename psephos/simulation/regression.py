@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,13 @@ from sklearn.preprocessing import StandardScaler
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.splits import Split
-from psephos.files import write_atomically
-from psephos.model import MODEL_FILE, RegressionModel, write_onnx, written_model
+from psephos.model import RegressionModel
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.errors import InvalidParameter
 from psephos.results.card import model_card
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
-from psephos.simulation.job import JobOptions
+from psephos.simulation.job import JobOptions, write_release
 from psephos.simulation.rows import RowSum
 from psephos.specs.record import RegressionSpec
 from psephos.specs.terms import PublicTerms
@@ -164,17 +162,5 @@ class RegressionRun(RowSum):
         )
 
     def write(self, result: RegressionResult, model: RegressionModel, directory: Path, *, onnx: bool) -> list[Path]:
-        """Write the model, its card and the result's JSON into a directory that exists, and return their paths."""
-        try:
-            write_atomically(directory / MODEL_FILE, written_model(model))
-            write_atomically(directory / "card.md", model_card(model, result, self.split).encode())
-            document = json.dumps(result.as_json(), indent=1) + "\n"
-            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # depends on private rows
-            if onnx:
-                write_onnx(model, directory / "model.onnx")
-        except OSError as error:
-            raise ModelError(
-                f"{directory}: {error.strerror}; files that are missing there cannot be made again: another run "
-                "would spend epsilon again"
-            ) from None
-        return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]
+        """Write the model, its card and the result into a directory that exists; see `write_release`."""
+        return write_release(directory, model, model_card(model, result, self.split), result, onnx=onnx)

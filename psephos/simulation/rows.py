@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Unpack
 
 from psephos.budget import budget_of, unit_of_run
 from psephos.data.splits import Split
-from psephos.progress import Progress, counted, silent
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results.base import timed
-from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.engines import make_engine
-from psephos.simulation.key_setup import setup_run_keys
-from psephos.specs.base import Participants
+from psephos.simulation.encrypted_sum import EncryptedSum
+from psephos.simulation.run import KeyedRun, RunContext
 from psephos.specs.noisy import NoisySumSpec
 
 __all__ = ["RowSum"]
@@ -64,38 +58,21 @@ class RowSum(ABC):
         """What the sum protects."""
         return unit_of_run(self.options, self.options.unit)
 
-    def sum(
-        self,
-        *,
-        transcript: Transcript | None = None,
-        progress: Progress = silent,
-        roles: Mapping[str, Callable[[Role], Role]] | None = None,
-    ) -> EncryptedSum:
-        """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties."""
-        options, spec, budget = self.options, self.spec, self._budget
+    def sum(self, **context: Unpack[RunContext]) -> EncryptedSum:
+        """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties.
+
+        It is charged before the parties are asked. Raises BudgetExceededError before anything is computed.
+        """
+        run, spec, budget = KeyedRun(self.options, context), self.spec, self._budget
         if budget is not None:
             budget = replace(budget, run=SYSTEM.draw(16))
             charges = [budget.release(self.released, self.event)]
             budget.check(charges)
-        rows = [self.rows_of(number) for number in range(options.parties)]
-        started = time.perf_counter()
-        degree = spec.best_degree(options.key_bits, options.parties)
-        keys = setup_run_keys(options, degree, transcript, progress)
-        keygen = time.perf_counter() - started
-        fewest = options.parties - options.dropouts  # at least 2: `contributors` leaves one share beside the observer's
-        round_ = spec.terms(keys.threshold_key, Participants(keys.roster, fewest, options.test_key))
-        present = sorted(set(range(options.parties)) - set(options.away))
-        config = RunConfig(
-            engine=make_engine(workers=options.workers),
-            transcript=transcript,
-            progress=counted(progress, self.phase, len(present)),
-            roles=dict(roles or {}),
-            present=present,
-        )
-        if budget is not None:
-            budget.charge(charges)
-        done = simulate_sum(round_, keys, PartyFactory(spec, rows), config)
-        return replace(done, seconds={"keygen": keygen, **done.seconds})
+            run.before_sum = partial(budget.charge, charges)
+        rows = [self.rows_of(number) for number in range(self.options.parties)]
+        # At least 2 ballots: `contributors` leaves one share beside the observer's.
+        done = run.sum(spec, rows, self.phase, minimum_ballots=self.options.parties - self.options.dropouts)
+        return replace(done, seconds=run.seconds)
 
     def fields(self, done: EncryptedSum) -> dict[str, Any]:
         """Return the fields that the results of all such runs have, of an opened sum."""

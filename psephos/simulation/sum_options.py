@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +15,12 @@ from psephos.data.own import OwnTable
 from psephos.data.partition import one_of
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import check_degree
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.simulation.holder_options import HolderOptions
+from psephos.simulation.holder_options import BallotOptions, ClusterOptions, HolderOptions
 from psephos.specs.terms import PrivacyTerms
 
 __all__ = ["KDD99_SPLIT", "LABELLED_METHODS", "METHODS", "RECORD_METHODS", "SumOptions"]
@@ -42,7 +39,7 @@ METHODS = ("vote", "soft", "avg", "statistic", "vote-directions", "own-data", "w
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumOptions(HolderOptions):
+class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
     """What every simulation around an encrypted sum is asked for; a field is an option of its command."""
 
     auxiliary: int | None = option(
@@ -83,29 +80,6 @@ class SumOptions(HolderOptions):
     min_ballots: int | None = option(
         None, "Holders open no sum of fewer ballots.", group="Encryption", shown="half of the parties"
     )
-    randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
-    proofs: Proofs = option(
-        "none",
-        "What a ballot proves: nothing (parties follow the protocol), that its sender knows what is in it, or also "
-        "that its votes are valid, or its vector within bounds. With proofs, holders prove their partial decryptions.",
-        group="Encryption",
-    )
-    workers: int = option(
-        None,
-        "The most processes; up to 96 parties take one.",
-        group="Machine",
-        shown="up to 2",
-        factory=lambda: min(2, os.cpu_count() or 1),
-    )
-    journal: str | None = option(
-        None,
-        "The directory for the results of each batch, from which an interrupted run continues. It contains secrets.",
-        group="Machine",
-    )
-    engine: str = option(
-        "local", "The machine or cluster on which parties are simulated: local, or dask (a cluster).", group="Machine"
-    )
-    scheduler: str | None = option(None, "dask: the scheduler's address, HOST:PORT.", group="Machine")
 
     def check(self) -> None:
         """Raise InvalidParameter for numbers that no run can have, before anything is computed."""

@@ -6,12 +6,11 @@ classifiers (batch, indiv) are those of Hamm 2016, section 6.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -23,37 +22,33 @@ from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import Method
 from psephos.curator.statistic import public_coordinates
-from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split, scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
-from psephos.progress import Progress, counted, silent
+from psephos.progress import Progress, counted
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.privacy.accounting import shown_together, stated
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results import ComposedCost, Release
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.charges import SumCharges, charges_of
-from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.engines import FEWEST_BATCHES, make_engine
+from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory
+from psephos.simulation.engines import FEWEST_BATCHES
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.linear import LinearVoters, count_votes
+from psephos.simulation.run import KeyedRun, RunContext
 from psephos.simulation.sum_options import SumOptions
-from psephos.specs.base import Participants, SumSpec
+from psephos.specs.base import SumSpec
 from psephos.specs.terms import PublicTerms
 from psephos.sweep import Sampler, sweep
 
 __all__ = [
     "MethodsAt",
     "Population",
-    "RunContext",
     "SumExperiment",
     "populate",
     "run_experiment",
@@ -232,22 +227,10 @@ MethodsAt = Callable[[float], dict[str, Method]]
 """Every method that is released, at an epsilon."""
 
 
-class RunContext(TypedDict, total=False):
-    """Optional arguments of every simulation, besides its options.
-
-    data: a data set or a finished split, in place of the data that the options name. transcript: records every message.
-    progress: called as the run proceeds. roles: replaces roles by name (`psephos.protocol.driver.replace_roles`), in
-    every sum.
-    """
-
-    data: Dataset | Split | None
-    transcript: Transcript | None
-    progress: Progress
-    roles: Mapping[str, Callable[[Role], Role]] | None
-
-
-class SumExperiment:
+class SumExperiment(KeyedRun):
     """One run: its parties and keys, its encrypted sums and its releases."""
+
+    options: SumOptions
 
     def __init__(
         self,
@@ -258,19 +241,15 @@ class SumExperiment:
         charges: SumCharges | None = None,
     ) -> None:
         """Train the parties. Raises the named errors of options and data that cannot be run."""
-        self.options, self._charges = options, charges
-        self.progress: Progress = context.get("progress", silent)
+        super().__init__(options, context, journal)
+        self._charges = charges
+        if charges is not None:
+            self.before_sum = charges.before_sum
         self.evaluation = Evaluation()
-        self.seconds: dict[str, float] = {}
         self.remarks: list[str] = []
-        self._done: list[EncryptedSum] = []
-        self._transcript = context.get("transcript")
-        self._roles, self._journal = dict(context.get("roles") or {}), journal
-        self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: training can refuse the data, and a ceremony takes minutes
             self.population = populate(options, split, self.progress)
         self.evaluation.start(self.population.split, self.population.scaler, self.population.test)
-        self._keys: KeySetup | None = None
 
     def public(self, method: str) -> PublicTerms:
         """Return what everybody knows about the release of a method."""
@@ -284,66 +263,13 @@ class SumExperiment:
             rows=getattr(self.options, "announced_rows", None),
         )
 
-    def keys_for(self, spec: SumSpec) -> KeySetup:
-        """Return everybody's keys, made when the first vectors are to be summed, of the degree that these take."""
-        if self._keys is None:
-            done = counted(self.progress, "make the key", 1)
-            with self.timed("keygen"):
-                degree = self.options.degree or spec.best_degree(self.options.key_bits, self.options.parties)
-                make = partial(setup_run_keys, self.options, degree, self._transcript, self.progress)
-                self._keys = make() if self._journal is None else self._journal.key_setup(make)
-            done(1)
-        return self._keys
-
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Add the wall-clock time of the block to a phase, without the time of phases inside it."""
-        started, before = time.perf_counter(), sum(self.seconds.values())
-        yield
-        inside = sum(self.seconds.values()) - before
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started - inside
-
-    def sum(
-        self,
-        spec: SumSpec,
-        data: Sequence[Any] | NDArray[np.int64],
-        phase: str,
-        *,
-        label: str = "",
-        minimum_ballots: int | None = None,
-    ) -> EncryptedSum:
-        """Take one encrypted sum.
-
-        Args:
-            spec: what is summed. data: each party's own, as `Spec.prepare` returns it, or their vectors (M, length).
-            phase: what progress and timings call it. label: what a journal calls it.
-            minimum_ballots: where it is not the options' own.
-        """
-        options = self.options
-        keys = self.keys_for(spec)
-        minimum = options.min_ballots if minimum_ballots is None else minimum_ballots
-        round_ = spec.terms(keys.threshold_key, Participants(keys.roster, minimum, options.test_key, options.proofs))
-        contribution = PartyFactory(spec, data)
-        config = RunConfig(
-            options.randomness,
-            self._engine,
-            self._journal,
-            self._transcript,
-            counted(self.progress, phase, len(self.population.present)),
-            self._roles,
-            self.population.present,
-            label,
-        )
+    def sum(self, spec: SumSpec, data: Any, phase: str, **more: Any) -> EncryptedSum:
+        """See `KeyedRun.sum`; what was opened is recorded in the budget file and for the evaluation."""
+        done = super().sum(spec, data, phase, **more)
         if self._charges is not None:
-            self._charges.before_sum()
-        done = simulate_sum(round_, keys, contribution, config)
-        if self._charges is not None:
-            self._charges.after_sum(label or phase, done.opened)
-        self._done.append(done)
+            self._charges.after_sum(more.get("label") or phase, done.opened)
         self.evaluation.sums.setdefault(phase, []).append(done.opened)
-        self.evaluation.contributions.append((phase, round_, contribution, done.vectors))
-        for name, seconds in done.seconds.items():
-            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.evaluation.contributions.append((phase, done.round, PartyFactory(spec, data), done.vectors))
         return done
 
     def salt(self) -> bytes:
@@ -353,10 +279,10 @@ class SumExperiment:
         """
         if not self.options.private_auxiliary:
             return b""
-        stored = None if self._journal is None else self._journal.result("auxiliary salt")
+        stored = None if self.journal is None else self.journal.result("auxiliary salt")
         salt = SYSTEM.draw(32) if stored is None else bytes.fromhex(stored)
-        if self._journal is not None:
-            self._journal.store_result("auxiliary salt", salt.hex())
+        if self.journal is not None:
+            self.journal.store_result("auxiliary salt", salt.hex())
         return salt
 
     def release(self, methods_at: MethodsAt) -> list[dict[str, Method]]:
@@ -405,10 +331,10 @@ class SumExperiment:
 
     def _ballot_fields(self) -> dict[str, int]:
         """Return the fields about the ballots of the first sum; all are 0 where no party was asked."""
-        if not self._done:
+        if not self.done:
             names = ("degree", "ballots", "min_ballots", "slots_per_plaintext", "ciphertexts_per_ballot")
             return dict.fromkeys((*names, "bytes_per_ballot"), 0)
-        first = self._done[0]
+        first = self.done[0]
         return {
             "degree": first.round.key.degree,
             "ballots": first.opened.ballots,
@@ -433,21 +359,21 @@ class SumExperiment:
             "class_names": list(population.split.dataset.classes),
             "cautions": list(population.split.cautions),
             "remarks": list(self.remarks),
-            "colluders": options.coalition if self._done else None,
+            "colluders": options.coalition if self.done else None,
             "budget": None if self._charges is None else self._charges.summary(),
             "options": options.plain(),
-            "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1) if self._done else None,
+            "peak_memory_mb": round(max(done.peak_memory_mb for done in self.done), 1) if self.done else None,
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
             "lam": options.local_lam,
             **self._ballot_fields(),
-            "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
+            "tally_equals_plaintext": all(done.equals_plaintext for done in self.done),
             **costs,
             "draws": options.drawn,
             "evaluation": self.evaluation,
-            "transcript": self._transcript,
-            "continued_from": sum(done.continued_from for done in self._done),
+            "transcript": self.transcript,
+            "continued_from": sum(done.continued_from for done in self.done),
         }
 
 

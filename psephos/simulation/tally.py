@@ -40,22 +40,22 @@ from psephos.curator.statistic import (
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
 from psephos.data.splits import Split
-from psephos.options import option
+from psephos.options import option, refuse_unread
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import NoiseFrom, contributors
-from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, NoGainError
-from psephos.protocol.grids.own_data import OWN, OwnDataGrid
-from psephos.protocol.grids.vote_directions import VoteDirectionGrid
+from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyResult
 from psephos.simulation.average import sum_own_data, sum_parameters
-from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
+from psephos.simulation.holder_options import JointNoiseOptions
+from psephos.simulation.references import exact_sum, statistic_without_noise
+from psephos.simulation.run import RunContext
 from psephos.simulation.sum_options import LABELLED_METHODS, METHODS, RECORD_METHODS, SumOptions
-from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, run_experiment
+from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
 from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
@@ -73,7 +73,7 @@ VOTED = (*COUNTED, "vote-directions")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TallyOptions(SumOptions):
+class TallyOptions(JointNoiseOptions, SumOptions):
     """Options of `psephos simulate tally`."""
 
     epsilon: tuple[float, ...] = option(
@@ -92,14 +92,6 @@ class TallyOptions(SumOptions):
         "added or removed; by the method newton alone).",
         group="Privacy",
     )
-    record: str | None = option(
-        None,
-        "With --unit record: the column that names the person of a row. A person's rows at a party then count as one, "
-        "so that the person is protected.",
-        group="Privacy",
-        shown="every row is a record of its own",
-        name=True,
-    )
     announced_rows: int | None = option(
         None,
         "With --unit record or --method rehearsed: about how many rows all parties have together, which is public and "
@@ -115,14 +107,6 @@ class TallyOptions(SumOptions):
         shown="none are announced",
         name=True,
     )
-    colluders: int | None = option(
-        None,
-        "Parties that may tell each other their noise (where the parties add it; with --noise-from holders, key "
-        "holders); key holders are parties.",
-        group="Privacy",
-        shown="threshold - 1",
-    )
-    dropouts: int = option(0, "Parties that may stay away (joint noise).", group="Privacy")
     noise_from: NoiseFrom = option(
         "parties",
         "Who adds the noise of a statistic before it is opened: every party, or every key holder (holders). With "
@@ -153,21 +137,29 @@ class TallyOptions(SumOptions):
                 "whitened learners compute their coordinates from the auxiliary samples, which are private with "
                 "--protect-auxiliary: leave one of them out"
             )
+        refuse_unread(self, self.readers)
         if self.joint:
             self._check_joint()
-        elif self.noise_from != "parties":
-            raise InvalidParameter(
-                "--noise-from holders has an effect only where the noise is in the sum that is opened: use it with "
-                "--reveal statistic"
-            )
-        elif self.colluders is not None or self.dropouts:
-            raise InvalidParameter(
-                "--colluders and --dropouts have an effect only where the parties add the noise: use them with "
-                "--reveal statistic"
-            )
+
+    @property
+    def readers(self) -> dict[str, tuple[bool, str]]:
+        """Whether this run reads the options that not every run does, and what would (`refuse_unread`)."""
+        joint, alpha = (self.joint, "--reveal statistic"), (not self.joint, "--reveal alpha")
+        steps = self.sums_rows or self.rehearses
+        labels = "a method of unlabelled public rows that are not private"
+        return {
+            "colluders": joint,
+            "dropouts": joint,
+            "noise_from": (self.joint and not steps, "a statistic of votes or of own rows with --reveal statistic"),
+            "loss": alpha,
+            "protect_auxiliary": alpha,
+            "record": (self.unit == "record", "--unit record"),
+            "announced_rows": (self.may_rehearse or self.sums_rows, "--unit record or --method rehearsed"),
+            "class_shares": (not steps and not self.protect_auxiliary, labels),
+        }
 
     def _check_unit(self) -> None:
-        """Raise InvalidParameter for methods of another unit of privacy, and options without effect on this one."""
+        """Raise InvalidParameter for methods and options of another unit of privacy."""
         wrong = [name for name in self.methods if (name in RECORD_METHODS) != self.sums_rows]
         if wrong and self.sums_rows:
             raise InvalidParameter(
@@ -182,40 +174,16 @@ class TallyOptions(SumOptions):
             raise InvalidParameter(
                 "in a sum over rows the parties add the noise and no votes are counted: leave --reveal out"
             )
-        if self.unit == "record":
-            if self.record is not None and (self.data is None or self.party is None):
-                raise InvalidParameter(
-                    "--record names a column of your own table whose rows have owners: name them with --data FILE and "
-                    "--party COLUMN (rows dealt at random would put one person's rows into several parties)"
-                )
-        elif self.record is not None:
-            raise InvalidParameter("--record has an effect only with --unit record")
-        elif self.announced_rows is not None and not (self.may_rehearse or self.sums_rows):
-            raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
-        if self.class_shares and (self.sums_rows or self.rehearses):
+        if self.unit == "record" and self.record is not None and (self.data is None or self.party is None):
             raise InvalidParameter(
-                "--class-shares has no effect where public rows have labels, which show the shares: leave it out with "
-                "--unit record, --task regression and --method rehearsed"
-            )
-        if self.class_shares and self.protect_auxiliary:
-            raise InvalidParameter(
-                "--class-shares sets an intercept on the auxiliary samples, which are private with "
-                "--protect-auxiliary: leave one of them out"
+                "--record names a column of your own table whose rows have owners: name them with --data FILE and "
+                "--party COLUMN (rows dealt at random would put one person's rows into several parties)"
             )
 
     def _check_joint(self) -> None:
         """Raise InvalidParameter for options that do not fit noise that the parties add."""
         if self.noise_from == "parties":
             contributors(self.parties, self.coalition or 0, self.dropouts)
-        elif self.sums_rows or self.rehearses:
-            sums = "sums over rows" if self.sums_rows else "rehearsed steps"
-            raise InvalidParameter(f"the key holders add no noise to {sums}: leave --noise-from out")
-        if self.loss != "logistic":
-            raise InvalidParameter(
-                "the statistic is for the logistic loss, not huber: leave --loss out, or use --reveal alpha"
-            )
-        if self.protect_auxiliary:
-            raise InvalidParameter("the statistic release does not protect auxiliary samples; use --reveal alpha")
         least = self.parties - self.dropouts
         if (self.min_ballots or least) < least or len(self.away) > self.dropouts:
             raise InvalidParameter(
@@ -412,9 +380,8 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 
     def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
         exact = RecordSpec.plan(run.public(name), replace(options.privacy(epsilon), epsilon=None))
-        vectors = (own_vector(exact.grid, *rows[number]) for number in population.present)
-        total = tuple(sum(column) for column in zip(*vectors, strict=True))
-        return exact.fitted(OpenedSum(total, tuple(population.present)))
+        total = exact_sum(exact, [rows[number] for number in population.present])
+        return exact.fitted(OpenedSum(tuple(total), tuple(population.present)))
 
     entry = spec.cost(options.parties)
     chosen = {**entry.chosen, "labelled": spec.release_plan.labelled, "mechanism": options.noise}
@@ -444,9 +411,8 @@ def _rehearsed_method(public: PublicTerms, run: SumExperiment, name: str, epsilo
         return spec.fitted(_noisy_sum(run, spec, rows, name, epsilon, next(releases)))
 
     def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
-        vectors = [own_vector(plan.grid, *rows[number]) for number in population.present]
-        total = [sum(column) for column in zip(*vectors, strict=True)]
-        return fit_rehearsed(replace(plan, mechanism=None), total, len(vectors))
+        total = exact_sum(spec, [rows[number] for number in population.present])
+        return fit_rehearsed(replace(plan, mechanism=None), total, len(population.present))
 
     chosen = spec.cost(parties).chosen | {
         "mechanism": "discrete-laplace" if plan.grid.norm == "l1" else "gaussian",
@@ -465,20 +431,15 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     plan, contributors = spec.counting(len(population.present)), spec.shares.contributors
     laws = spec.inflation(plan.parties)
     releases, signal = itertools.count(), SignalEstimator()
-    rows = population.rows()
-    data = population.voters if spec.takes_classifier else rows
+    data = population.voters if spec.takes_classifier else population.rows()
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         opened = _noisy_sum(run, spec, data, name, epsilon, next(releases))
         return signal.note_statistic(spec.statistic(opened), laws=laws)
 
     def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
-        if isinstance(plan.grid, OwnDataGrid):
-            present = (rows[number] for number in population.present)
-            return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[name])
-        if isinstance(plan.grid, VoteDirectionGrid):
-            voters = (population.voters[number] for number in population.present)
-            return vote_directions_nonprivate(voters, population.auxiliary, population.classes)
+        if plan.source != "votes":
+            return statistic_without_noise(run.public(name), [data[number] for number in population.present])
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
     law = "gaussian" if isinstance(plan.mechanism, DiscreteGaussian) else "discrete-laplace"

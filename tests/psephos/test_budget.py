@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 
 from psephos.budget import table_digest
 from psephos.cli.main import build
-from psephos.curator.tally import OpenedSum
 from psephos.data.partition import load_split
 from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
@@ -99,51 +98,6 @@ def test_each_method_is_charged_what_its_card_states(method: str, table: Path, t
     first = result.budget.totals[0]
     assert first.epsilon == (None if method in EXACT else 3.0)
     assert first.private_epsilon == 3.0
-
-
-@pytest.mark.parametrize(
-    ("methods", "opened"),
-    [
-        (("soft", "vote", "statistic", "pate"), {"exact counts of votes": "alpha"}),
-        (("avg",), {"exact sums": "sums"}),
-        (("own-data", "whitened"), {"exact sums": "sums"}),
-        (("statistic", "whitened"), {"exact counts of votes": "alpha", "exact sums": "sums"}),
-    ],
-)
-def test_every_exact_sum_that_the_curator_is_given_is_charged_once(
-    methods: tuple[str, ...], opened: dict[str, str], tmp_path: Path
-) -> None:
-    """Whatever is released of it: counts of votes are one sum, parameters are others."""
-    options = TallyOptions(**KEYS, parties=8, methods=methods, draws=2, epsilon=(0.5,), budget=str(tmp_path / "b"))
-    split = load_split(options, None)[1]
-    made = charges_of(options, split, None, repeats=True)
-    assert made is not None
-    for _ in range(2):
-        made.before_sum()
-    written = charges(tmp_path / "b")
-    assert {charge.name: charge.epsilon for charge in written} == dict.fromkeys(opened)
-    assert len(written) == len(opened)
-    for charge in written:
-        assert opened[charge.name] in (charge.reason or "")
-
-
-def test_one_result_of_each_sum_is_released(tmp_path: Path) -> None:
-    """Of a sum with the parties' noise; of exact sums any number, since what is released of them is charged itself."""
-    first, other, fewer = OpenedSum((1, 2), (0, 1)), OpenedSum((1, 3), (0, 1)), OpenedSum((1, 2), (0,))
-    for reveal in ("statistic", "alpha"):
-        about: dict[str, Any] = {"parties": 8, "methods": ("statistic",), "reveal": reveal}
-        options = TallyOptions(**KEYS, **about, budget=str(tmp_path / reveal))
-        made = charges_of(options, load_split(options, None)[1], None, repeats=True)
-        assert made is not None
-        made.after_sum("one", first)
-        made.after_sum("two", other)
-        for again in (other, fewer):
-            if reveal == "alpha":
-                made.after_sum("one", again)
-            else:
-                with pytest.raises(BudgetExceededError):
-                    made.after_sum("one", again)
-        made.after_sum("one", first)
 
 
 def test_a_step_that_asks_nobody_is_not_charged(table: Path, tmp_path: Path) -> None:
@@ -367,61 +321,11 @@ def test_an_interrupted_run_has_been_charged_and_continues_for_nothing(table: Pa
         Job(replace(options, journal=str(tmp_path / "another"))).run()
 
 
-def test_a_curator_that_continues_draws_and_pays_again(table: Path, tmp_path: Path) -> None:
-    """Its first release may have been seen, and the second has other noise. The exact sum is the same."""
-    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"), method="avg")
-    interrupted(options, "sum parameters")
-    Job(options).run()
-    assert [charge.epsilon for charge in charges(tmp_path / "b")] == [None, 1.0]
-    Job(options).run()
-    assert [charge.epsilon for charge in charges(tmp_path / "b")] == [None, 1.0, 1.0]
-
-
 def test_a_descent_that_continues_is_charged_once(tmp_path: Path) -> None:
     small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b"), "journal": str(tmp_path / "j")}
     for _ in range(2):
         simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
     assert len(charges(tmp_path / "b")) == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "limit", "fits"),
-    [
-        ({"mechanism": "discrete-laplace"}, "9", True),  # two methods, two draws, epsilon 0.75 and 1.5
-        ({"mechanism": "discrete-laplace"}, "8.9", False),
-        ({"mechanism": "discrete-laplace", "methods": ("rehearsed", "own-data")}, "4.5", True),
-        ({"mechanism": "discrete-laplace", "methods": ("rehearsed",)}, "0.01", True),
-        ({"mechanism": "gaussian"}, "8.9,1e-5", True),  # they compose to less than their sum
-        ({"mechanism": "gaussian"}, "1,1e-5", False),
-    ],
-    ids=str,
-)
-def test_what_is_asked_for_is_compared_with_the_limit(
-    change: dict[str, Any], limit: str, fits: bool, tmp_path: Path
-) -> None:
-    about: dict[str, Any] = {"reveal": "statistic", "methods": ("own-data", "whitened"), "draws": 2, "parties": 8}
-    more: dict[str, Any] = {"epsilon": (0.75, 1.5), "budget": str(tmp_path / "b"), "budget_limit": limit}
-    options = TallyOptions(**{**KEYS, **about, **more, **change})
-    made = charges_of(options, load_split(options, None)[1], None, repeats=True)
-    assert made is not None
-    with nullcontext() if fits else pytest.raises(BudgetExceededError):
-        made.check()
-    assert charges(tmp_path / "b") == []
-
-
-@pytest.mark.parametrize(
-    ("change", "unit"),
-    [
-        ({"method": "newton", "unit": "record"}, PrivacyUnit("record", "", "any")),
-        ({"method": "soft"}, PrivacyUnit("party", "hospital", "any")),
-    ],
-    ids=str,
-)
-def test_a_run_is_charged_for_its_unit(change: dict[str, Any], unit: PrivacyUnit, table: Path, tmp_path: Path) -> None:
-    options = Job(options_of(table, tmp_path / "b", **change)).options
-    made = charges_of(options, load_split(options, None)[1], None, repeats=True)
-    assert made is not None
-    assert (made._budget.unit, made._budget.rows) == (unit, table_digest(table))
 
 
 def test_a_run_that_may_choose_its_noise_is_refused_where_neither_fits(table: Path, tmp_path: Path) -> None:
@@ -551,4 +455,12 @@ def test_a_new_table_of_the_same_owner_is_added(table: Path, tmp_path: Path) -> 
     longer = patients(tmp_path / "longer.csv", rows=45)
     command("budget", str(tmp_path / "b"), "--data", str(longer))
     run(longer, tmp_path / "b")
+    assert totals(tmp_path / "b")["party (hospital)"].epsilon == 2.0
+
+
+def test_a_run_whose_noise_no_journal_keeps_is_charged_again(table: Path, tmp_path: Path) -> None:
+    """Where a role is replaced no batch is stored: a continued run draws other noise."""
+    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"))
+    for _ in range(2):
+        Job(options).run(roles={"party 0": lambda honest: honest})
     assert totals(tmp_path / "b")["party (hospital)"].epsilon == 2.0

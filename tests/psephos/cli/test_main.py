@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import logging
 import re
 import signal
 import subprocess
@@ -25,11 +23,10 @@ from typer.testing import CliRunner
 from psephos.cli import reproduce, simulate
 from psephos.cli.lazy import LazyGroup
 from psephos.cli.main import COMMANDS, build, main
-from psephos.cli.shared import ProgressDisplay, finish, start_logging
+from psephos.cli.shared import ProgressDisplay, finish
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
 from psephos.results import KINDS, Result, TallyResult
-from psephos.simulation.tally import TallyOptions
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
 BOARDS = ["board init", "board export", "board import"]
@@ -65,15 +62,6 @@ def test_the_help_lists_every_command_and_imports_none() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
     assert done.stdout.rstrip().endswith("set()")
-
-
-def test_help_names_every_learner_and_variant() -> None:
-    from psephos.curator.psgd.agreement import VARIANTS
-    from psephos.parties.learners import LEARNERS
-
-    tally, psgd = (" ".join(invoke("simulate", name, "--help").output.split()) for name in ("tally", "psgd"))
-    assert all(name in tally for name in LEARNERS)
-    assert all(name in psgd for name in VARIANTS)
 
 
 @pytest.mark.parametrize(
@@ -328,36 +316,6 @@ def test_the_log_has_json_lines_without_secrets(words: tuple[str, ...]) -> None:
         "exact": lambda value: value is True,
     }
     assert [(name, value) for line in lines for name, value in line.items() if not harmless[name](value)] == []
-
-
-def test_a_log_line_that_cannot_be_written_does_not_end_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    start_logging("info")
-    log = logging.getLogger("psephos.test")
-    with open("/dev/full", "w", buffering=1) as full:
-        monkeypatch.setattr(sys, "stderr", full)
-        with pytest.raises(OSError, match="No space left"):
-            print("a line", file=sys.stderr)
-        log.info("lost")
-        monkeypatch.undo()
-        with contextlib.suppress(OSError):
-            full.close()
-
-
-@pytest.mark.parametrize("reported", [False, True])
-def test_messages_are_recorded_for_reports_only(reported: bool, tmp_path: Path) -> None:
-    """Of a million parties they would be 0.4 GB."""
-    noted = []
-
-    class Done(Exception):
-        pass
-
-    def run(_options: Any, *, transcript: Any, progress: Any) -> None:
-        noted.append(transcript)
-        raise Done
-
-    with pytest.raises(Done):
-        simulate.perform(TallyOptions(), run, "tally", report=tmp_path / "report" if reported else None, as_json=True)
-    assert [one is not None for one in noted] == [reported]
 
 
 def test_the_help_of_run_shows_its_main_options_and_help_all_shows_every_one() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from psephos.cli.show import _show_matrix, alpha_lines, show, show_table
+from psephos.cli.show import _show_matrix, show, show_table
 from psephos.results import Result
 from psephos.results.base import AuditedCell, Matrix
 from psephos.results.runs import ComposedCost
@@ -67,14 +65,6 @@ def test_markup_in_cells_is_printed_literally() -> None:
     assert "[red]" in stream.getvalue()
 
 
-def test_details_are_shown_on_request_only() -> None:
-    brief, full = (render(TALLY, 80, verbose=verbose) for verbose in (False, True))
-    assert len(brief.splitlines()) < len(full.splitlines()) / 2
-    assert "Paillier key" not in brief
-    assert "Paillier key" in full
-    assert brief.startswith(TALLY.page().answer[:60])
-
-
 @pytest.mark.parametrize("verbose", [False, True])
 def test_the_cost_of_all_releases_is_stated_once(verbose: bool) -> None:
     """A figure repeats it in a report, where it may be copied without the page."""
@@ -92,16 +82,6 @@ def test_conditions_of_a_privacy_statement_are_always_shown() -> None:
 
     joint = replace(TALLY, colluders=2, options=OPTIONS | {"reveal": "statistic"})
     assert "Colluders: 2" in render(joint, 80, verbose=False)
-
-
-@pytest.mark.parametrize("counts", [None, np.array([[0, 3], [1, 2], [3, 0], [2, 1]])])
-def test_alpha_is_shown_for_three_samples(counts: Any) -> None:
-    lines = alpha_lines(counts, ["no", "yes"])
-    if counts is None:
-        assert lines == []
-    else:
-        assert lines[1:] == ["  sample 0: yes 3", "  sample 1: no 1, yes 2", "  sample 2: no 3"]
-        assert "do not publish" in lines[0]
 
 
 def test_an_audit_says_what_each_coalition_learns_and_marks_the_unexpected() -> None:

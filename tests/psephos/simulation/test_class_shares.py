@@ -79,17 +79,3 @@ def test_shares_are_in_the_order_of_the_classes() -> None:
     assert TallyOptions().shares_of(("ill", "well")) == ()
     with pytest.raises(InvalidParameter):
         announced.shares_of(("ill", "well"))
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"method": "rehearsed", "labelled": True},
-        {"method": "auto", "labelled": True},
-        {"method": "newton", "unit": "record"},
-        {"method": "soft", "protect_auxiliary": True},
-    ],
-)
-def test_options_that_do_not_fit_shares_are_refused(more: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="class-shares"):
-        a_job(tmp_path, class_shares=SHARES, **more)

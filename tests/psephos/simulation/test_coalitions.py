@@ -31,7 +31,6 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, spec_of
 from psephos.specs.study import StudyTerms
-from psephos.study.consent import describe_study
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
 PARTIES = (4, 5, 11, 25)
@@ -234,29 +233,3 @@ def test_a_study_in_which_all_parties_open_is_refused() -> None:
     with pytest.raises(StudyError, match="--colluders 0"):
         spec_of(StudyTerms(replace(study, parameters=study.parameters | {"colluders": 2}), AUXILIARY))
     assert spec_of(StudyTerms(study, AUXILIARY))
-
-
-def test_colluders_when_auto_chooses_the_method(tmp_path: Path) -> None:
-    arguments = table(tmp_path / "t.csv", 11)
-    assert Job(JobOptions(**arguments, method="own-data", colluders=4)).options.coalition == 4
-    with pytest.raises(InvalidParameter, match="reveal statistic"):
-        Job(JobOptions(**arguments, method="vote", colluders=4))
-    with pytest.raises(InvalidParameter, match="negative"):
-        Job(JobOptions(**arguments, method="own-data", colluders=-1))
-
-
-def test_the_study_description_states_the_colluders() -> None:
-    fields = fields_of("statistic", 5)
-    default = trial(parties=5, holders=5, threshold=3, **fields).study
-    assert "colluders 2: epsilon holds against any 2 parties" in describe_study(default)
-    assert "WARNING" not in describe_study(default)
-    for fewer in (0, 1):
-        given = fields | {"parameters": fields["parameters"] | {"colluders": fewer}}
-        study = trial(parties=5, holders=5, threshold=3, **given).study
-        assert coalition_of(study) == fewer
-        text = " ".join(describe_study(study).split())
-        assert f"colluders {fewer}: epsilon holds" in text
-        assert "WARNING: 2 key holders" in text
-    curated = trial(parties=5, **fields_of("tally", 5)).study
-    assert coalition_of(curated) is None
-    assert "colluders" not in describe_study(curated)

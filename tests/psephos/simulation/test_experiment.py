@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -239,21 +238,6 @@ def test_numbers_of_numpy_and_paths_are_options_as_those_of_python(protocol: Any
     (result,) = spelled.results
     assert (result.parties, result.epsilon, result.options["seed"]) == (4, 0.5, 3)
     assert psephos.results.Result.from_json(result.as_json()) == result
-
-
-@pytest.mark.parametrize(
-    ("protocol", "options"), [("tally", {"methods": ["own-data"]}), ("psgd", {"steps": 1}), ("pathak", {})]
-)
-def test_no_budget_file_is_open_while_a_run_computes(protocol: Any, options: dict[str, Any], tmp_path: Any) -> None:
-    seen = list[str]()
-
-    def progress(what: str, done: int, total: int) -> None:
-        seen.extend(os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
-
-    budget = {"budget": tmp_path / "budget", "parties": 4, "key_bits": 1024, "test_key": True}
-    psephos.simulate(X, y, protocol=protocol, progress=progress, **budget, **options)
-    assert seen
-    assert not [name for name in seen if name.startswith(str(tmp_path))]
 
 
 def choices(kind: Any) -> Iterator[Any]:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,15 +20,11 @@ import psephos
 from psephos.cli.main import build
 from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.data.tables import read_table
-from psephos.model import write_onnx
-from psephos.protocol.errors import DataError, InvalidParameter, ModelError
-from psephos.protocol.roles import Role
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
-from psephos.results.card import markdown, model_card
-from psephos.simulation import job as job_module
+from psephos.results.card import model_card
 from psephos.simulation.job import Job, JobOptions
-from tests.security.lab.edits import replaced
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
 WARDS = ("north", "south", "east")
@@ -147,76 +142,6 @@ def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> Non
         assert job.run().privacy[job.method].mechanism == mechanism
 
 
-def test_without_held_out_rows_nothing_is_measured(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), held_out=0.0))
-    outcome = job.run()
-    assert outcome.test == 0
-    assert outcome.accuracy["whitened"].private is None
-    assert outcome.page().answer.endswith("at epsilon 10, delta 5.42e-20.")
-    assert job.split.sizes.tolist() == [40] * 8
-    json.dumps(outcome.as_json(), allow_nan=False)
-
-
-def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read, what came of it, and where; the model, its card and the result say the same."""
-    transcript, phases, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
-    path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
-    job = Job(options(path, method="avg", simulate_noise=True, seed=4))
-    first, *columns = job.data_summary
-    held, remarks = len(job.split.test), [*job.split.cautions, *job.split.private_remarks]
-    assert first.startswith(
-        f"t.csv: 8 parties, 40 public rows, {321 - held} private rows and {held} held out to measure"
-    )
-    assert first.endswith("; classes ill, well")
-    assert [line.split(":")[0] for line in columns] == ["  pressure", "  seen", "  ward"] + ["WARNING"] * len(remarks)
-    assert columns[3:] == [f"WARNING: {text}" for text in remarks] != []
-    seen: list[str] = []
-
-    def keep(role: Role) -> Role:
-        seen.append(role.name)
-        return role
-
-    outcome = job.run(
-        transcript=transcript, progress=lambda what, done, total: phases.append(what), roles={"curator": keep}
-    )
-    assert (seen, bool(transcript.messages), "train" in phases) == (["curator"], True, True)
-    assert outcome.cautions == remarks
-    model = job.model(outcome)
-    assert (model.classes, model.method, model.parties) == (("ill", "well"), "avg", 8)
-    assert model.release == outcome.privacy["avg"]
-    assert model.warnings == tuple(replace(outcome, cautions=[]).page().warnings)
-    assert not set(model.warnings) & set(remarks), "what only who holds the private rows may know"
-    (out := tmp_path / "out").mkdir()
-    paths = job.write(outcome, out)
-    assert paths == [out / name for name in ("model.json", "card.md", "result.json")]
-    assert (out / "result.json").read_text() == json.dumps(outcome.as_json(), indent=1) + "\n"
-    assert psephos.load_model(out).model == model
-    public = job.split.auxiliary
-    labels = np.array(["ill", "well"])[job.split.dataset.y_train[public]]
-    right = (psephos.load_model(out).predict(job.split.dataset.X_train[public]) == labels).mean()
-    assert set(labels) == {"ill", "well"}
-    assert (out / "card.md").read_text() == model_card(model, outcome, job.split, float(right))
-    assert f"right on {right:.1%} of the public rows" in (out / "card.md").read_text()
-    always = msgspec.structs.replace(model, coefficients=((0.0,) * len(model.coefficients[0]),), intercepts=(-1.0,))
-    monkeypatch.setattr(Job, "model", lambda self, result: always)  # it says "ill" of everybody
-    job.write(outcome, tmp_path)
-    assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
-    with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
-        job.write(outcome, tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("onnx", [True, False])
-def test_onnx_is_written_where_it_is_asked_for(tmp_path: Path, onnx: bool) -> None:
-    written = list[tuple[Any, ...]]()
-    job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
-    result = job.run()
-    with replaced([job_module], "write_onnx", write_onnx, lambda *terms: written.append(terms)):
-        paths = job.write(result, tmp_path, onnx=onnx)
-    names = ["model.json", "card.md", "result.json", *(["model.onnx"] if onnx else [])]
-    assert paths == [tmp_path / name for name in names]
-    assert written == ([(job.model(result), tmp_path / "model.onnx")] if onnx else [])
-
-
 def test_a_run_from_a_schema_uses_no_public_rows(tmp_path: Path) -> None:
     docs = Path(__file__).parents[3] / "docs" / "examples"
     own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
@@ -227,21 +152,6 @@ def test_a_run_from_a_schema_uses_no_public_rows(tmp_path: Path) -> None:
     assert [column.fill for column in model.model.encoding.columns] == [145.0, 5.5]
     assert "Settled by a schema alone" in card
     assert "of the public rows, whose labels" not in card
-
-
-def test_a_model_with_too_many_features_is_not_written(tmp_path: Path) -> None:
-    """Each has its name in the file, and what stands for a gap."""
-    path, features = patients(tmp_path / "t.csv"), 5
-    for widest, there in ((features, True), (features - 1, False)):
-        with replaced([job_module], "WIDEST", job_module.WIDEST, widest):
-            job = Job(options(path, method="avg"))
-            assert job.split.dataset.features == features
-            result = job.run()
-            if there:
-                assert len(job.model(result).coefficients[0]) == features
-            else:
-                with pytest.raises(InvalidParameter, match=f"at most {features - 1} features"):
-                    job.write(result, tmp_path)
 
 
 def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
@@ -296,25 +206,6 @@ def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
         written.append([(directory / name).read_bytes() for name in ("model.json", "card.md", "result.json")])
     assert written[0][:2] == written[1][:2]
     assert written[0][2] != written[1][2]
-
-
-def test_a_release_dominated_by_noise_is_announced_everywhere(tmp_path: Path) -> None:
-    """A lucky draw can mislead the estimate, so that what it says is set by hand."""
-    job = Job(options(patients(tmp_path / "t.csv"), epsilon=(0.1,)))
-    outcome = job.run()
-    release = outcome.privacy[job.method]
-    assert release.signal is not None
-    assert 0 <= release.signal.share <= 1
-    for useless in (True, False):
-        noisy_release = replace(release, signal=replace(release.signal, useless=useless))
-        result = replace(outcome, privacy={job.method: noisy_release})
-        page = result.page()
-        assert any("most frequent class" in text for text in page.warnings) is useless
-        assert f"{job.method}: {noisy_release.worth}." in page.texts("note")
-        assert result.as_json()["privacy"][job.method]["signal"]["useless"] is useless
-    card = model_card(job.model(outcome), outcome, job.split, None)
-    assert f"| {markdown(release.worth)} |" in card
-    assert ("most frequent class. More" in card) is release.signal.useless
 
 
 def test_a_warning_about_another_release_is_not_in_the_model() -> None:
@@ -420,34 +311,6 @@ def test_a_record_level_classifier_names_its_unit_everywhere(tmp_path: Path) -> 
     assert "each record of 8 parties" in page.answer
     assert " per release and record" in {fact.label: fact.note for fact in page.facts}["epsilon"]
     assert "on each record" in page.cost
-
-
-@pytest.mark.parametrize("more", [{"mechanism": "discrete-laplace"}, {"dropouts": 1}])
-def test_options_of_a_record_level_release(tmp_path: Path, more: dict[str, Any]) -> None:
-    plain = Job(record_options(patients(tmp_path / "patients.csv"))).run()
-    other = Job(record_options(tmp_path / "patients.csv", announced_rows=320, **more)).run()
-    first, second = plain.privacy["newton"], other.privacy["newton"]
-    assert second.chosen["rows"] == 320
-    assert first.chosen["rows"] == 8000
-    assert second.unit == "record"
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        *(({"method": name}, name) for name in ("statistic", "soft", "vote", "pate", "own-data", "whitened", "avg")),
-        ({"reveal": "alpha"}, "reveal"),
-        ({"announced_rows": 0}, "announced-rows"),
-        ({"unit": "person"}, "unit"),
-        ({"unit": "party", "method": "newton"}, "--unit record"),
-        ({"unit": "party", "announced_rows": 5}, "--unit record"),
-        ({"learners": ("tree",)}, "learners"),
-        ({"mechanism": "spherical-laplace"}, "mechanism"),
-    ],
-)
-def test_methods_of_another_unit_are_refused_by_name(tmp_path: Path, more: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidParameter, match=message):
-        record_options(patients(tmp_path / "patients.csv"), **more).check()
 
 
 def test_persons_are_protected_with_all_their_rows(tmp_path: Path) -> None:

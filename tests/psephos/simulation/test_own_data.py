@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psephos.parties.statistic import OwnDataParty
-from psephos.protocol.errors import AlreadyCastError, InvalidParameter
+from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.tally import TallyOptions, simulate_tally
@@ -41,19 +41,6 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechan
     assert entry["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
 
 
-@pytest.mark.slow
-def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
-    outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)))
-    evaluation = outcome.evaluation
-    methods = {"statistic", "vote-directions", "own-data", "whitened"}
-    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble"} | methods
-    for method in methods:
-        assert len({opened.sums for opened in evaluation.sums[f"sum noisy {method}"]}) == 4
-    assert outcome.composed is not None
-    assert outcome.composed.releases == 16
-    assert {one.draw for one in evaluation.scores if one.epsilon is not None} == {0, 1}
-
-
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
 @pytest.mark.parametrize("method", ["statistic", "own-data", "vote-directions"])
 def test_sums_with_ballots_that_are_proved_to_be_bounded(method: str, mechanism: str) -> None:
@@ -67,17 +54,6 @@ def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
     (first, second), repeated = (simulate_tally(options).evaluation.sums["sum noisy own-data"] for _ in range(2))
     assert [one.sums for one in repeated] == [first.sums, second.sums]
     assert first.sums != second.sums
-
-
-def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
-    methods = ("own-data", "whitened")
-    outcome = simulate_average(replace(CURATOR, methods=methods, epsilon=(5.0,), draws=2)).as_json()
-    assert outcome["tally_equals_plaintext"] is True
-    for method in methods:
-        assert outcome["accuracy"][method]["nonprivate"] > 0.8
-        assert outcome["privacy"][method]["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
-    with pytest.raises(InvalidParameter, match="methods is one of avg, own-data, whitened"):
-        simulate_average(replace(CURATOR, methods=("gossip",)))
 
 
 def test_a_message_depends_on_the_direction_of_the_rows_only() -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from psephos.audit.adversary import Change, Tampering, tampering
 from psephos.audit.pathak_runs import ObservedRoles, ZeroContributionParty
 from psephos.parties.pathak import PathakParty
-from psephos.parties.training import train_parties
 from psephos.protocol.errors import (
     AgreementError,
     CiphertextError,
@@ -39,8 +38,6 @@ from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES,
 from psephos.protocol.pathak.messages import post as posted
 from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
 from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
-from psephos.protocol.privacy.mechanisms import choose_pitch
-from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
@@ -135,17 +132,6 @@ def test_the_reference_detects_a_changed_contribution() -> None:
     other = replace(first, parameters=(first.parameters[0] + 1, *first.parameters[1:]))
     assert not replace(run, contributions={**run.contributions, "party 0": other}).shares_equal_reference
     assert not replace(run, contributions={"party 0": first}).shares_equal_reference
-
-
-def test_the_average_is_the_parties_average_when_noise_is_small() -> None:
-    sizes = [30, 35, 40]
-    for variant in VARIANTS:
-        run = play(sizes, variant=variant, epsilon=60.0, lam=10.0)
-        clear = [
-            train_parties(X, y, [len(y)], classes=2, lam=20.0)[0] for X, y in records(sizes)
-        ]  # objective (2): lambda ||w||^2
-        scale = 2 / ((4 if variant == "public-bound" else 30) * 60 * 10)
-        np.testing.assert_allclose(run.parameters, np.mean(clear, axis=0), atol=60 * scale)
 
 
 @pytest.mark.slow
@@ -378,13 +364,6 @@ def test_an_invalid_ciphertext_is_named(kind: Kind) -> None:
 # -- bad input
 
 
-def test_limits_of_the_number_of_parties() -> None:
-    assert [terms_for([4] * 3, parties=parties).parties for parties in (3, 10_000)] == [3, 10_000]
-    for parties in (2, 10_001):
-        with pytest.raises(InvalidParameter, match="at least 3"):
-            terms_for([4] * 3, parties=parties)
-
-
 def test_a_party_without_valid_records_is_named() -> None:
     good = records([4, 5, 6])
     with pytest.raises(DataError, match="party 0"):
@@ -483,39 +462,6 @@ def test_the_default_variant_withstands_a_liar() -> None:
     assert simulate_pathak(PathakOptions()).cautions == []
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"lam": 0.0}, "lambda must be positive and finite, not 0.0"),
-        ({"lam": float("inf")}, "lambda must be positive and finite, not inf"),
-        ({"lam": float("nan")}, "lambda must be positive and finite, not nan"),
-        ({"largest_size": 0}, "sizes and features are positive"),
-        ({"smallest_size": 0}, "sizes and features are positive"),
-        ({"features": 0}, "sizes and features are positive"),
-    ],
-)
-def test_invalid_terms_are_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        terms_for([4, 5, 6], **change)
-    assert terms_for([4] * 3, features=1, smallest_size=1, largest_size=1, variant="public-bound").smallest_size == 1
-
-
-def test_the_grid_fits_the_smallest_noise() -> None:
-    """That of the largest size; of the smallest where it is public. mu is twice lambda."""
-    agreed = {"parties": 3, "features": 4, "lam": 0.1, "epsilon": 1, "smallest_size": 8, "largest_size": 4096}
-    for variant, size in (("public-bound", 8), ("repaired", 4096)):
-        terms = make_terms(**agreed, variant=variant)  # type: ignore[arg-type]
-        assert terms.pitch <= choose_pitch(2 / (size * 0.2), 4) < 2 * terms.pitch
-        assert (terms.variant, terms.strong_convexity) == (variant, 0.2)
-    assert make_terms(**agreed | {"lam": 1e-30}).pitch_exponent == 0  # type: ignore[arg-type]
-    terms = make_terms(**agreed, randomness=SimulationRandomness(1, "terms"))  # type: ignore[arg-type]
-    assert terms.nonce == SimulationRandomness(1, "terms").draw(16).hex()
-    assert len({make_terms(**agreed).nonce for _ in range(2)}) == 2  # type: ignore[arg-type]
-    assert (terms.variant, terms.comparisons) == ("public-bound", "tournament")
-    assert (terms.classes, terms.tolerance, terms.excluded) == (("0", "1"), 1e-9, 1)
-    assert [type(one) for one in (terms.lam, terms.epsilon)] == [float, float]
-
-
 # -- liars (issue 14, item 6)
 
 
@@ -562,15 +508,6 @@ def test_one_liar_strips_the_noise_of_the_papers_variants(variant: str, roles: A
     run = play([20, 30, 25, 22], variant=variant, roles=roles)
     offset = noise_addends(run.terms) * noise_bound(run.terms)
     assert [e + offset for e in noise_of(run)] == [0, 0]
-
-
-@pytest.mark.slow
-def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
-    scales = []
-    for roles in ({}, {"party 1": lie_about_the_rung(-1)}):
-        runs = [play([20, 30, 25, 22], roles=roles, largest_size=1 << 20) for _ in range(6)]
-        scales.append(np.median([abs(e) for run in runs for e in noise_of(run)]))
-    assert scales[1] < scales[0] / 100
 
 
 def test_a_liar_removes_only_its_own_noise() -> None:

@@ -20,17 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
 
 import psephos
-from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
-from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
@@ -104,10 +98,6 @@ def check_cost(run: RegressionRun, result: RegressionResult, model: RegressionMo
     assert model.release == result.privacy
 
 
-def test_the_stated_cost_is_that_of_the_specification(released: Released) -> None:
-    check_cost(*released)
-
-
 def test_noise_is_drawn_from_the_seed_only_where_that_is_asked_for(table: Path, released: Released) -> None:
     assert released[0].spec.simulation_seed == released[0].options.seed
     run = RegressionRun(options_of(table, simulate_noise=False))
@@ -163,14 +153,6 @@ def test_errors_are_those_of_scikit_learn(released: Released) -> None:
         exact = r2_score(split.y_test, each), root_mean_squared_error(split.y_test, each)
         assert (errors.r2, errors.rmse) == pytest.approx(exact, rel=1e-6), name
         assert errors.mae == pytest.approx(mean_absolute_error(split.y_test, each), rel=1e-6), name
-
-
-@pytest.mark.parametrize(("rows", "known"), [(0, False), (1, False), (2, True)])
-def test_two_rows_that_are_held_out_have_an_error(table: Path, rows: int, known: bool) -> None:
-    run = RegressionRun(options_of(table))
-    run.split = replace(run.split, test=run.split.test[:rows])
-    errors = run.errors(run.spec.release_plan.grid.offset[:, 0], references=False)
-    assert errors.keys() == ({"newton", "public"} if known else set())
 
 
 def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Released, tmp_path: Path) -> None:
@@ -230,42 +212,6 @@ def test_damaged_models_are_refused(released: Released, tmp_path: Path, change: 
     (tmp_path / "model.json").write_text(json.dumps(document))
     with pytest.raises(ModelError):
         load_model(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"unit": "party", "record": "c"},
-        {"unit": "party", "reveal": "alpha"},
-        {"unit": "party", "noise_from": "holders"},
-        {"data": None, "label": None, "party": None, "public": None},
-        {"classes": ("a", "b")},
-        {"learners": ("tree",)},
-        {"sizes": "dirichlet"},
-        {"method": "statistic"},
-        {"task": "ranking"},
-    ],
-)
-def test_options_without_effect_are_refused(table: Path, change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameter):
-        RegressionRun(options_of(table, **change))
-
-
-@pytest.mark.parametrize(
-    ("change", "unit"),
-    [
-        ({}, PrivacyUnit("record", "", "any")),
-        ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
-        ({"record": "c"}, PrivacyUnit("person", "c", at="hospital")),
-    ],
-    ids=str,
-)
-def test_a_regression_is_charged_for_its_unit(
-    table: Path, tmp_path: Path, change: dict[str, Any], unit: PrivacyUnit
-) -> None:
-    budget = RegressionRun(options_of(table, budget=str(tmp_path / "b"), **change))._budget
-    assert budget is not None
-    assert (budget.unit, budget.rows) == (unit, table_digest(table))
 
 
 def test_the_runs_of_classes_and_of_numbers_refuse_each_other(table: Path) -> None:
@@ -392,40 +338,3 @@ def test_noise_of_the_seed_is_said_to_protect_nobody(released: Released) -> None
     quiet = replace(result, options={**result.options, "simulate_noise": False, "key_bits": 3072})
     assert quiet.warnings_of_model() == []
     assert msgspec.json.decode(written_model(model), type=RegressionModel) == model
-
-
-def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> None:
-    rounds, transcript, steps = list[Round](), Transcript(), list[tuple[str, int, int]]()
-
-    def keep(role: Role) -> Role:
-        rounds.append(role.round)  # type: ignore[attr-defined]
-        return role
-
-    chosen: dict[str, Any] = {"absent": 0.2, "dropouts": 2, "colluders": 1, "holders": 3, "threshold": 2, "seed": 5}
-    run = RegressionRun(options_of(table, **chosen, budget=str(tmp_path / "b"), simulate_noise=False))
-    result, model = run.run(transcript=transcript, progress=lambda *far: steps.append(far), roles={"holder 3": keep})
-    (made,) = rounds
-    key = made.threshold_key
-    assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 5))
-    assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (3, 2, True, 3)
-    (gone,) = run.options.away
-    voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
-    assert sorted(voted) == [f"party {number}" for number in range(5) if number != gone]
-    assert steps == [("sum and encrypt", 0, 4), ("sum and encrypt", 4, 4)]
-    assert result.options == run.options.plain()
-    assert (result.dataset, result.label, result.features) == (run.split.dataset.name, "days", 3)
-    assert (result.auxiliary, result.test) == (80, len(run.split.y_test))
-    assert result.threshold_of_residuals == run.spec.label.threshold
-    assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (4, 1, True)
-    assert result.ciphertexts_per_ballot == made.plan.ciphertexts
-    assert result.bytes_per_ballot == Ballot.encoded_length(made)
-    assert result.cautions == [*run.split.cautions, *run.split.private_remarks]
-    assert result.budget is not None
-    assert result.budget.totals[0].epsilon == 10.0
-    assert result.errors.keys() == {"newton", "public", "least squares", "huber"}
-    assert run.errors(run.spec.fitted(run.sum().opened), references=False).keys() == {"newton", "public"}
-    assert (model.psephos_model, model.task, model.label, model.method) == (1, "regression", "days", "newton")
-    assert (model.parties, model.bounds, model.encoding) == (5, result.bounds, run.split.encoding)
-    np.testing.assert_array_equal(np.transpose(model.ranges), run.scaler.ranges_)
-    other = RegressionRun(options_of(table, colluders=0)).run()[0]
-    assert (other.budget, other.colluders) == (None, 0)

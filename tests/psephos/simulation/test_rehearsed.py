@@ -19,7 +19,6 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.job import Job, JobOptions
-from psephos.simulation.tally import TallyOptions, simulate_tally
 
 PARTIES, ROWS = 60, 20
 
@@ -159,44 +158,6 @@ def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelle
     assert job.advice(job.run()).startswith(f"--method {'rehearsed' if labelled else 'avg'} ")
 
 
-@pytest.mark.slow
-def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) -> None:
-    """At a small epsilon nobody is asked: one sum is taken for each release at the larger one."""
-    own, public = patients(tmp_path)
-    table = {"data": str(own), "label": "outcome", "party": "hospital", "public": str(public)}
-    keys: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
-    terms: dict[str, Any] = {"reveal": "statistic", "methods": ("rehearsed", "own-data"), "announced_rows": 1200}
-    result = simulate_tally(TallyOptions(**table, **keys, **terms, epsilon=(0.01, 10.0), draws=2))
-    small, large = (result.by_epsilon[epsilon] for epsilon in ("0.01", "10"))
-    assert small["rehearsed"].private == small["public"].nonprivate == large["public"].nonprivate
-    assert large["rehearsed"].private_std is not None
-    assert large["rehearsed"].private > large["public"].nonprivate
-    sums = {phase: len(opened) for phase, opened in result.evaluation.sums.items()}
-    assert sums == {"sum noisy rehearsed": 2, "sum noisy own-data": 4}
-    assert result.composed is not None
-    assert result.composed.releases == 6
-    assert any("asked nothing" in remark for remark in result.remarks)
-    with pytest.raises(InvalidParameter):
-        TallyOptions(**table, **keys, methods=("rehearsed",)).check()  # the curator adds the noise
-
-
 def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError):
         Job(options(tmp_path, labelled=False)).run()
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"reveal": "alpha"},
-        {"learners": ("tree",)},
-        {"unit": "record"},
-        {"announced_rows": 0},
-        {"mechanism": "spherical-laplace"},
-        {"method": "own-data"},
-    ],
-)
-def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:
-    """`--announced-rows` has no effect on own-data."""
-    with pytest.raises(InvalidParameter):
-        Job(options(tmp_path, **more))

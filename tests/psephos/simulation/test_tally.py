@@ -14,16 +14,15 @@ from psephos.audit.adversary import Tampering
 from psephos.curator.methods import statistic_nonprivate
 from psephos.curator.record import fit_records, plan_records, release_records
 from psephos.curator.signal import noise_energy
-from psephos.curator.statistic import StatisticPlan, plan_statistic
+from psephos.curator.statistic import plan_statistic
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
-from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.parties.party import labels_of
 from psephos.parties.statistic import own_vector
 from psephos.progress import silent
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import (
-    InvalidParameter,
     JournalError,
     TooFewBallotsError,
     WeakKeyError,
@@ -31,10 +30,10 @@ from psephos.protocol.errors import (
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation import sums
-from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
+from psephos.simulation.references import statistic_without_noise
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.statistic import StatisticSpec
+from psephos.specs.terms import PublicTerms
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
 JOINT = {"reveal": "statistic"}
@@ -77,13 +76,6 @@ def test_classifiers_reach_a_minimum_accuracy(result: dict) -> None:
     assert result["accuracy"]["batch"]["nonprivate"] > 0.9
 
 
-def test_workers_do_not_change_the_result(result: dict) -> None:
-    two = run_tally(replace(SMALL, workers=2))
-    for name in METHODS:
-        assert two["accuracy"][name]["nonprivate"] == result["accuracy"][name]["nonprivate"]
-    assert two["tally_equals_plaintext"] is True
-
-
 def test_noise_is_drawn_from_the_system_unless_simulated(result: dict) -> None:
     assert result["noise_source"] == "system"
     simulated = replace(SMALL, simulate_noise=True, draws=3)
@@ -92,15 +84,6 @@ def test_noise_is_drawn_from_the_system_unless_simulated(result: dict) -> None:
     for name in METHODS:
         assert first["accuracy"][name] == second["accuracy"][name]
         assert first["accuracy"][name]["private_std"] >= 0
-
-
-@pytest.mark.slow
-def test_mixed_learners_and_several_classes() -> None:
-    options = replace(SMALL, dataset="digits", parties=8, learners=("logistic", "tree", "knn", "whitened"))
-    mixed = run_tally(options)
-    assert mixed["classes"] == 10
-    assert mixed["tally_equals_plaintext"] is True
-    assert mixed["accuracy"]["soft"]["nonprivate"] > 0.5
 
 
 def test_the_transcript_has_every_message_and_no_secret() -> None:
@@ -114,92 +97,6 @@ def test_the_transcript_has_every_message_and_no_secret() -> None:
     assert kinds.count(("close", True)) == 4
     assert len(kinds) == 4 * (SMALL.parties + 2 * SMALL.threshold + 1)
     assert all(m.data is None for m in transcript.messages)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"epsilon": (0.0,)},
-        {"epsilon": (float("nan"),)},
-        {"lam": -1.0},
-        {"lam": float("inf")},
-        {"threshold": 5},
-        {"holders": 8},
-        {"parties": 1},
-        {"min_ballots": 8},
-        {"min_ballots": 1},
-        {"learners": ("oracle",)},
-        {"learners": ()},
-        {"randomness": "none"},
-        {"workers": 0},
-        {"draws": 0},
-        {"auxiliary": 0},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"epsilon": (65.0,)},
-        {"mechanism": "uniform"},
-        {"reveal": "everything"},
-        {"reveal": "statistic", "mechanism": "spherical-laplace"},
-        {"epsilon": ()},
-        {"epsilon": (1.0, 1.0)},
-        {"methods": ("oracle",)},
-        {"methods": ("statistic",), "loss": "huber"},
-        {"methods": ("soft",), "reveal": "statistic"},
-        {"sizes": "alphabetical"},
-        {"sizes": "3,4"},
-        {"sizes": "5,5,5,5,5,5,5", "samples_per_party": 5},
-        {"absent": 1.0},
-        {"absent": -0.1},
-        {"reveal": "statistic", "absent": 0.3, "dropouts": 1},
-        {"reveal": "statistic", "loss": "huber"},
-        {"reveal": "statistic", "protect_auxiliary": True},
-        {"reveal": "statistic", "colluders": 4, "dropouts": 2},
-        {"reveal": "statistic", "min_ballots": 6},
-        {"colluders": 1},
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused_by_name(wrong: dict) -> None:
-    with pytest.raises(InvalidParameter):
-        replace(SMALL, **wrong).check()
-
-
-@pytest.mark.parametrize("wrong", [{"dataset": "mnist"}, {"sizes": "dirichlet", "concentration": 0.0}], ids=str)
-def test_data_that_cannot_be_split_is_refused_by_name(wrong: dict) -> None:
-    with pytest.raises(InvalidParameter):
-        run_tally(replace(SMALL, **wrong))
-
-
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
-        ({"unit": "ward"}, "unit is one of party, record"),
-        ({"record": "patient"}, "only with --unit record"),
-        ({"announced_rows": 5}, "--announced-rows has an effect only"),
-        ({"announced_rows": 0, "unit": "record"}, "--announced-rows is at least 1"),
-        ({"unit": "record", "reveal": "alpha"}, "leave --reveal out"),
-        ({"unit": "record", "record": "patient"}, "--record names a column"),
-        ({"unit": "record", "methods": ("vote",)}, "vote classifies"),
-        ({"methods": ("newton",)}, "newton protects a record"),
-        ({"unit": "record", "noise_from": "holders"}, "sums over rows"),
-        ({**JOINT, "methods": ("rehearsed",), "noise_from": "holders"}, "rehearsed steps"),
-        ({"noise_from": "holders"}, "use it with --reveal statistic"),
-        ({"unit": "record", "class_shares": ("a=0.5", "b=0.5")}, "--class-shares has no effect"),
-        ({"protect_auxiliary": True, "class_shares": ("a=0.5", "b=0.5")}, "--class-shares sets an intercept"),
-    ],
-    ids=str,
-)
-def test_options_that_do_not_go_together(one: dict, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        replace(SMALL, **one).check()
-
-
-def test_every_release_has_noise_of_its_own_seed_or_of_none() -> None:
-    options = replace(SMALL, **JOINT, methods=("own-data",), draws=3, seed=9)
-    for simulated, seeds in ((True, [(9 << 32) + number for number in range(3)]), (False, [None] * 3)):
-        result = simulate_tally(replace(options, simulate_noise=simulated))
-        specs = [factory.spec for _, _, factory, _ in result.evaluation.contributions]
-        assert [spec.simulation_seed for spec in specs] == seeds
 
 
 def clear(result: Any, method: str) -> Any:
@@ -216,10 +113,12 @@ def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
     X, rows, there = population.auxiliary, population.rows(), population.present
     assert len(there) == 5
     for method in ("own-data", "whitened"):
-        expected = own_data_nonprivate([rows[number] for number in there], X, 2, method)
+        terms = PublicTerms(auxiliary=AuxiliarySet(X), classes=2, parties=len(there), method=method)
+        expected = statistic_without_noise(terms, [rows[number] for number in there])
         np.testing.assert_allclose(clear(result, method), expected)
     votes = [population.voters[number] for number in there]
-    np.testing.assert_allclose(clear(result, "vote-directions"), vote_directions_nonprivate(votes, X, 2))
+    directions = statistic_without_noise(replace(terms, method="vote-directions"), votes)
+    np.testing.assert_allclose(clear(result, "vote-directions"), directions)
     np.testing.assert_allclose(
         clear(result, "statistic"), statistic_nonprivate(population.counts(X), X, options.local_lam)
     )
@@ -262,32 +161,6 @@ def test_the_signal_is_what_is_above_the_noise_of_all_present_parties(absent: fl
     assert signal.share == pytest.approx(max(0.0, 1 - noise / float((released.T**2).sum())), abs=1e-4)
 
 
-def shared(dimension: int, mechanism: str, joint: bool = True) -> StatisticPlan:
-    X = np.linalg.qr(np.random.default_rng(0).normal(size=(30, dimension)))[0]
-    return plan_statistic(X, 2, 9, epsilon=2.0, delta=1e-5, mechanism=mechanism, joint=joint)  # type: ignore[arg-type]
-
-
-def test_noise_shares_of_the_remaining_parties_are_complete() -> None:
-    polya, gaussian = shared(4, "discrete-laplace"), shared(4, "gaussian")
-    assert shares_of(polya, colluders=2, dropouts=1) == PolyaShares(
-        polya.dimension,
-        9,
-        5,
-        polya.mechanism.scale_units,  # type: ignore[union-attr]
-    )
-    assert shares_of(gaussian, colluders=1, dropouts=3) == DiscreteGaussianShares(
-        gaussian.dimension,
-        9,
-        4,
-        gaussian.mechanism.variance,  # type: ignore[union-attr]
-    )
-    assert shares_of(polya, colluders=0).contributors == 8
-    with pytest.raises(InvalidParameter, match="nobody's noise"):
-        shares_of(polya, colluders=8)
-    with pytest.raises(InvalidParameter, match="joint=True"):
-        shares_of(shared(4, "spherical-laplace", joint=False), colluders=0)
-
-
 @pytest.mark.parametrize(
     ("keys", "proofs"),
     [("dealer", "knowledge"), ("dealer", "valid"), pytest.param("ceremony", "knowledge", marks=pytest.mark.slow)],
@@ -320,16 +193,6 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
     assert joint["min_ballots"] == SMALL.parties
 
 
-@pytest.mark.slow
-def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
-    # With a seed for the shares the same votes give the same sum; with the system's they do not.
-    options = replace(SMALL, reveal="statistic", dataset="digits", epsilon=(1.0,))
-    first, second = (run_tally(replace(options, simulate_noise=simulated)) for simulated in (True, True))
-    assert first["accuracy"]["statistic"] == second["accuracy"]["statistic"]
-    assert first["noise_source"] == "simulation"
-    assert first["accuracy"]["statistic"]["nonprivate"] > 0.5
-
-
 def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
     assert joint["min_ballots"] == SMALL.parties - 1
@@ -351,11 +214,6 @@ def test_gaussian_noise_states_its_delta() -> None:
         assert 0 < gaussian["privacy"][name]["delta"] <= 1e-5 * (1 + 1e-6)
 
 
-def test_a_fixed_lambda_is_used_everywhere() -> None:
-    fixed = run_tally(replace(SMALL, lam=1e-2))
-    assert fixed["privacy"]["soft"]["chosen"]["lam"] == fixed["privacy"]["vote"]["chosen"]["lam"] == 1e-2
-
-
 def test_the_rule_for_lambda_uses_public_numbers_only(result: dict) -> None:
     # Other private labels (another seed deals other samples): the sensitivity can only change through X.
     again = run_tally(replace(SMALL, learners=("tree",)))
@@ -374,15 +232,6 @@ def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
 def test_all_releases_together_cost_more_than_each(result: dict) -> None:
     assert result["composed"]["releases"] == len(METHODS)
     assert SMALL.epsilon[0] < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon[0]
-
-
-def test_the_average_alone_is_the_same_method(result: dict) -> None:
-    names = ("parties", "key_bits", "test_key", "holders", "threshold", "workers", "epsilon", "draws")
-    outcome = simulate_average(AverageOptions(**{name: getattr(SMALL, name) for name in names}))
-    assert outcome.exact is True
-    assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "avg", "own-data", "whitened"}
-    assert outcome.accuracy["avg"].nonprivate == result["accuracy"]["avg"]["nonprivate"]
-    assert outcome.as_json()["sensitivity"]["avg"] == result["sensitivity"]["avg"]
 
 
 # -- interrupted and continued
@@ -477,22 +326,6 @@ def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
     assert "key holders" in spec.cost(20).mechanism
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"reveal": None}, "reveal statistic"),
-        ({"holders": 1, "threshold": 1}, "key holders"),
-        ({"colluders": 4}, "key holders"),
-        ({"noise_from": "curator"}, "noise_from"),
-        ({"unit": "record", "reveal": None, "methods": ("newton",)}, "noise-from"),
-        ({"methods": ("rehearsed",)}, "rehearsed"),
-    ],
-)
-def test_noise_of_the_holders_where_it_cannot_be_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        simulate_tally(replace(SMALL, **(JOINT | {"noise_from": "holders"} | change)))
-
-
 # -- who holds what, and who stays away
 
 
@@ -516,12 +349,6 @@ def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
 def test_too_many_absent_is_an_error_by_name() -> None:
     with pytest.raises(TooFewBallotsError):
         run_tally(replace(SMALL, absent=0.6, min_ballots=4))
-
-
-def test_joint_noise_tolerates_the_agreed_dropouts() -> None:
-    joint = simulate_tally(replace(SMALL, reveal="statistic", absent=0.3, dropouts=2))
-    assert joint.ballots == SMALL.parties - 2
-    assert joint.tally_equals_plaintext
 
 
 def test_only_chosen_methods_are_summed_and_released() -> None:
