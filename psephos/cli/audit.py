@@ -13,7 +13,7 @@ from psephos.audit.end_to_end import audit_pipelines, evaluation_pipelines, pipe
 from psephos.audit.neighbours import PartyTable
 from psephos.audit.privacy import audit_privacy
 from psephos.audit.run import PROTOCOLS, run_audit
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import command, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, finish
 from psephos.data.own import TableOptions
 from psephos.protocol.errors import InvalidParameter
@@ -27,13 +27,16 @@ _OWN = "psephos audit --privacy --data patients.csv --label result --party hospi
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        "audit",
-        cls=SectionedCommand,
+    @command(
+        app,
+        "psephos audit tally",
+        "psephos audit --thorough --json",
+        "psephos audit --privacy",
+        _OWN,
+        name="audit",
         help="The security analysis: who learns what, compared with a simulator that knows only the intended outputs; "
         "with --privacy, whether epsilon holds for whole commands and for every mechanism. The exit status is 1 if a "
         "verdict is not the expected one.",
-        epilog=examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy", _OWN),
     )
     @with_options(TableOptions, ("held_out",))
     def _(  # wide: a command's options

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import emit, note
 from psephos.cli.study import StudyFile, existing
 
@@ -30,10 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _server(group: typer.Typer) -> None:
-    @group.command(
-        cls=SectionedCommand,
-        epilog=examples("psephos board init server study.toml --host board.example.org,192.0.2.7"),
-    )
+    @command(group, "psephos board init server study.toml --host board.example.org,192.0.2.7")
     def init(
         folder: Annotated[Path, typer.Argument(help="A new directory for the server's files.")],
         study: StudyFile,
@@ -58,11 +55,8 @@ def _server(group: typer.Typer) -> None:
 
 
 def _carrying(group: typer.Typer) -> None:
-    @group.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos board export board.sqlite entries-1", "psephos board export board.sqlite entries-2 --after 120"
-        ),
+    @command(
+        group, "psephos board export board.sqlite entries-1", "psephos board export board.sqlite entries-2 --after 120"
     )
     def export(
         board: Where,
@@ -85,10 +79,11 @@ def _carrying(group: typer.Typer) -> None:
             opened.close()
         emit(f"{count} entries are in {file}\n")
 
-    @group.command(
-        "import",
-        cls=SectionedCommand,
-        epilog=examples("psephos board import copy.sqlite entries-1", "psephos board import board.sqlite to-be-posted"),
+    @command(
+        group,
+        "psephos board import copy.sqlite entries-1",
+        "psephos board import board.sqlite to-be-posted",
+        name="import",
     )
     def import_(
         board: Annotated[Path, typer.Argument(help="A board in a file, or a copy of one; created if missing.")],

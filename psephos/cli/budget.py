@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit
 
 __all__ = ["register"]
@@ -19,13 +19,11 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos budget patients.budget",
-            "psephos budget patients.budget --limit 5,1e-6",
-            "psephos budget patients.budget --data patients-2027.csv",
-        ),
+    @command(
+        app,
+        "psephos budget patients.budget",
+        "psephos budget patients.budget --limit 5,1e-6",
+        "psephos budget patients.budget --data patients-2027.csv",
     )
     def budget(
         file: Annotated[Path, typer.Argument(help="A budget file, as `--budget` of other commands makes it.")],

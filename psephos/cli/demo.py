@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import ProgressDisplay, emit, output_directory
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
@@ -37,11 +37,12 @@ ROWS = {
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        "demo",
-        cls=SectionedCommand,
+    @command(
+        app,
+        "psephos demo",
+        "psephos demo --output out",
+        name="demo",
         help="The vote count on a bundled data set, told step by step, with keys of full size.",
-        epilog=examples("psephos demo", "psephos demo --output out"),
     )
     def _(
         output: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import command, with_options
 from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
 from psephos.cli.simulate import perform
 from psephos.files import write_atomically
@@ -26,22 +26,20 @@ WITHOUT = ("classes", "text", "samples_per_party", "sizes", "concentration", "ab
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        "evaluate",
-        cls=SectionedCommand,
+    @command(
+        app,
+        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11",
+        "psephos evaluate out --data new.csv --label outcome --party hospital --public open.csv --rows all",
+        "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
+        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
+        "psephos evaluate out --epsilon 0.3 --output calibrated",
+        "psephos evaluate out --data patients.csv --label days --party hospital --public 11 --largest-error 10",
+        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
+        "--budget patients.budget",
+        name="evaluate",
         help="Evaluate a model on the parties' held-out rows, with privacy, from one encrypted sum with the parties' "
         "noise: accuracy, confusion matrix, AUROC and calibration of a classifier; R^2, RMSE and mean absolute error "
         "of a prediction of a number. It has its own epsilon.",
-        epilog=examples(
-            "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11",
-            "psephos evaluate out --data new.csv --label outcome --party hospital --public open.csv --rows all",
-            "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
-            "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
-            "psephos evaluate out --epsilon 0.3 --output calibrated",
-            "psephos evaluate out --data patients.csv --label days --party hospital --public 11 --largest-error 10",
-            "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
-            "--budget patients.budget",
-        ),
     )
     @with_options(EvaluationOptions, WITHOUT)
     def _(

@@ -105,6 +105,13 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
+def command(
+    app: typer.Typer, *lines: str, name: str | None = None, help: str | None = None, cls: Any = SectionedCommand
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds a command to an application; `lines` are its examples."""
+    return app.command(name, cls=cls, help=help, epilog=examples(*lines))
+
+
 def parameters(options: type[Any], without: Collection[str] = ()) -> list[inspect.Parameter]:
     """Return a keyword parameter, annotated for Typer, for each field of `options` except those of `without`."""
     hints = get_type_hints(options)

@@ -44,13 +44,6 @@ COMMANDS = {
 _MEMBER = ("join", "agent", "status")
 """The commands of `psephos.cli.member`."""
 
-_TAKES_JOURNAL = (
-    "run",
-    *(f"simulate {name}" for name in ("tally", "statistic", "rehearsed", "record", "average", "psgd")),
-    *(f"reproduce hamm-{name}" for name in ("har", "kdd99", "url")),
-)
-"""Commands with an option --journal."""
-
 _ROOT_OPTIONS_WITH_VALUE = ("--log-level",)
 """Options of `psephos` itself that are followed by a value."""
 
@@ -171,23 +164,22 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 def _how_to_continue(words: Sequence[str]) -> str:
     """Return a text that says how an interrupted command can be continued."""
     command = _command_of(words)
-    if command[:1] and command[0] in _MEMBER:
+    if command in _MEMBER:
         return "the same command continues"
-    if command == ["watch"]:
+    if command == "watch":
         return "the study does not depend on the page; the same command serves it again"
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command continues from its journal"
-    with_journal = " ".join(command) in _TAKES_JOURNAL
-    return "nothing was saved to continue from" + ("; --journal DIR saves it" if with_journal else "")
+    return "nothing was saved to continue from; where a command has --journal DIR, that saves it"
 
 
-def _command_of(words: Sequence[str]) -> list[str]:
-    """Return the name of the command in a command line, such as ["run"] or ["simulate", "tally"]; [] without one."""
+def _command_of(words: Sequence[str]) -> str:
+    """Return the name of the command in a command line; "" without one."""
     # Typer may not be imported yet, so options that precede a command are listed in this module.
     remaining = iter(words)
     for word in remaining:
         if word in _ROOT_OPTIONS_WITH_VALUE:
             next(remaining, None)
         elif not word.startswith("-"):
-            return [word, *([next(remaining, "")] if word in ("simulate", "reproduce") else [])]
-    return []
+            return word
+    return ""

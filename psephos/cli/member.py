@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit, note
 from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, confirm, existing
 from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
@@ -49,14 +49,12 @@ Again = Annotated[
 def register_join(app: typer.Typer) -> None:
     """Add `psephos join`."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv",
-            "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv "
-            "--budget north.budget",
-            "psephos join study.toml --identity lab --board nats://board.example:4222 --public public.csv",
-        ),
+    @command(
+        app,
+        "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv",
+        "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv "
+        "--budget north.budget",
+        "psephos join study.toml --identity lab --board nats://board.example:4222 --public public.csv",
     )
     def join(  # wide: a command's options
         study: StudyFile,
@@ -140,13 +138,11 @@ def _membership(directory: Path, study: str) -> Membership:
 def register_agent(app: typer.Typer) -> None:
     """Add `psephos agent`."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos agent north",
-            "psephos agent /var/lib/psephos --study 73e9-a0c1",
-            "psephos agent lab --once --close",
-        ),
+    @command(
+        app,
+        "psephos agent north",
+        "psephos agent /var/lib/psephos --study 73e9-a0c1",
+        "psephos agent lab --once --close",
     )
     def agent(
         directory: Directory,
@@ -194,9 +190,7 @@ def register_agent(app: typer.Typer) -> None:
 def register_status(app: typer.Typer) -> None:
     """Add `psephos status`."""
 
-    @app.command(
-        cls=SectionedCommand, epilog=examples("psephos status north", "psephos status study.toml --board board.sqlite")
-    )
+    @command(app, "psephos status north", "psephos status study.toml --board board.sqlite")
     def status(
         where: Annotated[Path, typer.Argument(help="The directory of an identity, or the file of a study.")],
         board: Annotated[str, typer.Option(help="The board, if a study's file is named.")] = "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import command, with_options
 from psephos.cli.shared import AsJson, finish
 from psephos.experiments.plan import PlanOptions, plan
 
@@ -12,13 +12,11 @@ from psephos.experiments.plan import PlanOptions, plan
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        "plan",
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos plan --parties 20000 --samples 43000 --randomness short",
-            "psephos plan --protocol psgd --parties 15 --steps 200 --features 30",
-        ),
+    @command(
+        app,
+        "psephos plan --parties 20000 --samples 43000 --randomness short",
+        "psephos plan --protocol psgd --parties 15 --steps 200 --features 30",
+        name="plan",
     )
     @with_options(PlanOptions)
     def _(options: PlanOptions, *, as_json: AsJson = False) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, OutputError, emit_raw, note
 
 __all__ = ["register"]
@@ -20,12 +20,7 @@ COLUMN = "predicted"
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos predict out patients.csv", "psephos predict out/model.json new.csv --output predicted.csv"
-        ),
-    )
+    @command(app, "psephos predict out patients.csv", "psephos predict out/model.json new.csv --output predicted.csv")
     def predict(
         model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
         file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of the model.")],

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit
 from psephos.results import FORMAT
 
@@ -16,10 +16,7 @@ from psephos.results import FORMAT
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples("psephos run --json > result.json", "psephos report result.json --output out"),
-    )
+    @command(app, "psephos run --json > result.json", "psephos report result.json --output out")
     def report(
         file: Annotated[Path, typer.Argument(help="The output of a command with --json, or a report's report.json.")],
         output: Annotated[Path, typer.Option(help="The directory for the report.")] = Path("report"),

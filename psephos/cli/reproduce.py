@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import command, with_options
 from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish, note
 from psephos.results import Result
@@ -63,7 +63,7 @@ def _parts(name: str) -> tuple[type[Any], Run]:
 def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
     fixed = {"name": name} if any(one.name == "name" for one in fields(options)) else {}
 
-    @app.command(name, cls=SectionedCommand, help=HELP[name], epilog=examples(*EXAMPLES[name]))
+    @command(app, *EXAMPLES[name], name=name, help=HELP[name])
     @with_options(options, **fixed)
     def _(
         chosen: Any,

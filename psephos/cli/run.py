@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from psephos.cli.generate import HelpAll, SectionedCommand, examples, with_options
+from psephos.cli.generate import HelpAll, SectionedCommand, command, with_options
 from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
 from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
@@ -77,11 +77,12 @@ class _Command(SectionedCommand):
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        "run",
-        cls=_Command,
+    @command(
+        app,
+        *EXAMPLES,
+        name="run",
         help="The main job: data in, one private classifier out, with its card.",
-        epilog=examples(*EXAMPLES),
+        cls=_Command,
     )
     @with_options(JobOptions, WITHOUT)
     def _(

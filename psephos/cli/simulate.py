@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import command, with_options
 from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
@@ -61,7 +61,7 @@ def _add(app: typer.Typer, name: str) -> None:
 
     protocol = PROTOCOLS[name]
 
-    @app.command(name, cls=SectionedCommand, help=HELP[name], epilog=examples(*EXAMPLES[name]))
+    @command(app, *EXAMPLES[name], name=name, help=HELP[name])
     @with_options(protocol.options, **protocol.fixed)
     def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
         perform(chosen, protocol.run, name, report=report, as_json=as_json, verbose=verbose)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.generate import command, with_options
 from psephos.cli.shared import ProgressDisplay, emit, note
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.study.builder import NewOptions, make_study
@@ -65,10 +65,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _identities(group: typer.Typer) -> None:
-    @group.command(
-        cls=SectionedCommand,
-        epilog=examples('psephos study identity "Hospital North" --output north --budget 10'),
-    )
+    @command(group, 'psephos study identity "Hospital North" --output north --budget 10')
     def identity(
         name: Annotated[str, typer.Argument(help="The name that the other members read.")],
         output: Annotated[Path, typer.Option(help="A new directory, readable by its owner only.")],
@@ -92,9 +89,7 @@ def _identities(group: typer.Typer) -> None:
             f"{fill(fingerprint_words(key), 78, initial_indent='  ', subsequent_indent='  ')}"
         )
 
-    @group.command(
-        cls=SectionedCommand, epilog=examples("psephos study budget north", "psephos study budget north --limit 20")
-    )
+    @command(group, "psephos study budget north", "psephos study budget north --limit 20")
     def budget(
         directory: Annotated[Path, typer.Argument(help="The directory of an identity.")],
         limit: Annotated[float | None, typer.Option(help="Set the most epsilon that all studies may cost.")] = None,
@@ -111,12 +106,10 @@ def _identities(group: typer.Typer) -> None:
 
 
 def _studies(group: typer.Typer) -> None:
-    @group.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos study new study.toml north/card.toml south/card.toml east/card.toml --curator lab/card.toml "
-            "--public public.csv --label diagnosis --classes benign,malignant --epsilon 5"
-        ),
+    @command(
+        group,
+        "psephos study new study.toml north/card.toml south/card.toml east/card.toml --curator lab/card.toml "
+        "--public public.csv --label diagnosis --classes benign,malignant --epsilon 5",
     )
     @with_options(NewOptions)
     def new(
@@ -140,7 +133,7 @@ def _studies(group: typer.Typer) -> None:
         emit(describe_study(study))
         note(f"{output} is written; send it and {options.public} to all members")
 
-    @group.command(cls=SectionedCommand, epilog=examples("psephos study show study.toml --identity north"))
+    @command(group, "psephos study show study.toml --identity north")
     def show(
         study: StudyFile,
         identity: Annotated[Path | None, typer.Option(help="An identity: its budget is shown too.")] = None,
@@ -152,7 +145,7 @@ def _studies(group: typer.Typer) -> None:
 
         emit(describe_study(Study.read(study), None if identity is None else Identity.read(identity)))
 
-    @group.command(cls=SectionedCommand, epilog=examples("psephos study sign study.toml --identity north"))
+    @command(group, "psephos study sign study.toml --identity north")
     def sign(study: StudyFile, identity: IdentityDir, yes: Yes = False) -> None:
         """Sign a study. `psephos join` announces the signature on the board."""
         from psephos.protocol.study.study import Study
@@ -165,9 +158,7 @@ def _studies(group: typer.Typer) -> None:
 
 
 def _trial(group: typer.Typer) -> None:
-    @group.command(
-        "try", cls=SectionedCommand, epilog=examples("psephos study try", "psephos study try --nats --output try")
-    )
+    @command(group, "psephos study try", "psephos study try --nats --output try", name="try")
     def try_(
         roles: Annotated[int, typer.Option(help="Members, one process each: a curator and parties.")] = 6,
         output: Annotated[

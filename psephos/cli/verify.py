@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit
 from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
 from psephos.protocol.errors import ModelError, StudyError
@@ -41,14 +41,12 @@ ModelFile = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos verify study.toml --board board.sqlite --public public.csv",
-            "psephos verify study.toml --board board.sqlite --public public.csv --report receipt.html",
-            "psephos verify study.toml --board board.sqlite --public public.csv --model model.json",
-            "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
-        ),
+    @command(
+        app,
+        "psephos verify study.toml --board board.sqlite --public public.csv",
+        "psephos verify study.toml --board board.sqlite --public public.csv --report receipt.html",
+        "psephos verify study.toml --board board.sqlite --public public.csv --model model.json",
+        "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
     )
     def verify(
         study: StudyFile,

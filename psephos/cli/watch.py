@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.generate import command
 from psephos.cli.shared import note
 from psephos.cli.study import BoardAt, StudyFile, existing
 from psephos.protocol.errors import EngineError
@@ -19,12 +19,10 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command(
-        cls=SectionedCommand,
-        epilog=examples(
-            "psephos watch study.toml --board board.sqlite",
-            "psephos watch study.toml --board nats://board.example:4222 --host 0.0.0.0 --port 80",
-        ),
+    @command(
+        app,
+        "psephos watch study.toml --board board.sqlite",
+        "psephos watch study.toml --board nats://board.example:4222 --host 0.0.0.0 --port 80",
     )
     def watch(
         study: StudyFile,

@@ -75,11 +75,6 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
         """Create a journal, or open one to continue its run."""
         self.path = Path(path)
-        if (self.path / "run.json").exists():
-            raise JournalError(
-                f"the journal {self.path} was begun by an older version of Psephos, which stored it in another form: "
-                "finish the run with that version, or delete the journal and start again"
-            )
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _FILE).exists():
             raise JournalError(f"{self.path} is not empty and no journal; name another directory")
         self.store = Store(

@@ -140,12 +140,6 @@ def test_a_damaged_journal_is_reported(written: Path) -> None:
             Journal(written, IDENTITY).close()  # nothing at all is a journal that died while it was made
 
 
-def test_a_journal_of_an_older_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"format": 1, "version": "0.1.0"}')
-    with pytest.raises(JournalError, match="begun by an older version of Psephos"):
-        Journal(tmp_path, {})
-
-
 def test_a_journal_of_an_older_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.mkdir(mode=0o700)
