@@ -185,7 +185,7 @@ EXPERIMENTS = {
 """Experiments of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4, by the name that `psephos reproduce` takes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HammOptions(KeyOptions, ClusterOptions):
     """Options of an experiment; `name` is a key of `EXPERIMENTS`.
 

@@ -320,21 +320,22 @@ def simulate_psgd(
     started = time.perf_counter()
     options, split = load_split(options, data)
     evaluation = Evaluation() if evaluation is None else evaluation
-    private_data = _prepare(options, evaluation, split)
+    losses = _prepare(options, evaluation, split)
+    sizes, dimension = [len(local.y) for local in losses], losses[0].dimension
     roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
     # Called before the keys are made, which takes long, because it raises InvalidParameter.
-    agreement = agree(options, private_data.sizes, private_data.dimension)
+    agreement = agree(options, sizes, dimension)
     budget = budget_of(options, split, "record", neighbours="replace")
 
     make_keys = partial(setup_run_keys, options, 1, transcript, progress)
     with ExitStack() as resources:
         store = None
         if options.journal is not None:
-            identity = options.identity() | {"sizes": private_data.sizes}
+            identity = options.identity() | {"sizes": sizes}
             journal = resources.enter_context(Journal(options.journal, identity))
             store = journal.store
             nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
-            agreement = agree(options, private_data.sizes, private_data.dimension, nonce)
+            agreement = agree(options, sizes, dimension, nonce)
             budget = None if budget is None else replace(budget, run=nonce)
         charges = [] if budget is None else _charges(agreement, budget)
         if budget is not None:
@@ -347,7 +348,7 @@ def simulate_psgd(
             budget.charge(charges)
         run = descend(
             options,
-            private_data.losses,
+            losses,
             agreement,
             ceremony,
             roles=roles,
@@ -360,8 +361,8 @@ def simulate_psgd(
             budget.release_once("psgd", run.w.tobytes())
     seconds = {"prepare": prepared - started, "steps": finished - prepared}
     evaluation.sums.setdefault("steps", []).append(run.opened)
-    _evaluate(options, private_data, run, evaluation)
-    result = _result(options, private_data, agreement, ceremony, run, evaluation)
+    _evaluate(options, losses, run, evaluation)
+    result = _result(options, sizes, agreement, ceremony, run, evaluation)
     summary = None if budget is None else budget.summary()
     return replace(result, phases=timed(seconds), transcript=transcript, budget=summary)
 
@@ -378,72 +379,47 @@ def _charges(agreement: Agreement, budget: RunBudget) -> list[Charge]:
     return [sums, final]
 
 
-@dataclass(frozen=True)
-class PrivateData:
-    """The scaled records of all parties. Secret.
-
-    Attributes:
-        dataset: name of the data set.
-        cautions: warnings about the data.
-        losses: the loss of each party on its own records.
-    """
-
-    dataset: str
-    cautions: tuple[str, ...]
-    losses: list[LocalLoss] = field(repr=False)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of records of each party."""
-        return [len(local.y) for local in self.losses]
-
-    @property
-    def dimension(self) -> int:
-        """Number of scaled features, d."""
-        return self.losses[0].dimension
-
-
-def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> PrivateData:
-    """Scale the rows of the split on its public rows, and start the evaluation on its test rows."""
+def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> list[LocalLoss]:
+    """Scale the rows of the split on its public rows, start the evaluation, and return each party's loss."""
     name, classes = split.dataset.name, len(split.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"psgd needs data of two classes, and {name} has {classes}: choose another data set")
     scaler = scaler_for(name).fit(split.X_auxiliary)
     evaluation.start(split, scaler, scaler.transform(split.X_test))
-    rows = [split.party(number) for number in range(options.parties)]
-    losses = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
-    return PrivateData(name, split.cautions, losses)
+    rows = (split.party(number) for number in range(options.parties))
+    return [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
 
 
-def _evaluate(options: PsgdOptions, private_data: PrivateData, run: DescentRun, evaluation: Evaluation) -> None:
+def _evaluate(options: PsgdOptions, losses: list[LocalLoss], run: DescentRun, evaluation: Evaluation) -> None:
     """Evaluate the classifier, and once the minimiser without noise that it is compared with."""
     if all(score.method != "psgd" for score in evaluation.scores):
-        X = np.concatenate([local.X for local in private_data.losses])
-        y = np.concatenate([local.y for local in private_data.losses])
-        eta = np.zeros(private_data.dimension)
+        X = np.concatenate([local.X for local in losses])
+        y = np.concatenate([local.y for local in losses])
+        eta = np.zeros(X.shape[1])
         evaluation.add_classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
     evaluation.add_classifier("psgd", run.w, options.epsilon)
 
 
 def _result(
     options: PsgdOptions,
-    private_data: PrivateData,
+    sizes: list[int],
     agreement: Agreement,
     ceremony: KeySetup,
     run: DescentRun,
     evaluation: Evaluation,
 ) -> PsgdResult:
     terms = options.terms(agreement, ceremony)
-    example = terms.round(Announcement.create(terms, 1, (0.0,) * private_data.dimension))
-    assert evaluation.split is not None
+    example = terms.round(Announcement.create(terms, 1, (0.0,) * agreement.series.dimension))
+    split = evaluation.split
+    assert split is not None
     return PsgdResult(
         phases={},
         protocol="psgd",
         options=options.plain(),
-        dataset=private_data.dataset,
-        features=private_data.dimension,
+        dataset=split.dataset.name,
+        features=agreement.series.dimension,
         test=len(evaluation.test),
-        class_names=list(evaluation.split.dataset.classes),
+        class_names=list(split.dataset.classes),
         accuracy=evaluation.accuracy(options.epsilon),
         steps=run.steps,
         resumed_at=run.resumed_at,
@@ -451,10 +427,10 @@ def _result(
         sums_equal_reference=run.sums_equal_reference,
         bytes_posted=run.bytes_posted,
         evaluation=evaluation,
-        cautions=[*private_data.cautions, *_cautions(options, agreement)],
+        cautions=[*split.cautions, *_cautions(options, agreement)],
         remarks=_remarks(options, agreement),
-        records=sum(private_data.sizes),
-        party_sizes=private_data.sizes,
+        records=sum(sizes),
+        party_sizes=sizes,
         delta=agreement.guarantee.delta,
         colluders=options.coalition,
         guarantee=Guarantee(unit="record", **asdict(agreement.guarantee)),

@@ -16,7 +16,7 @@ from psephos.experiments.hamm import EXPERIMENTS, HammOptions, reproduce_hamm
 from psephos.protocol.errors import InvalidParameter, JournalError
 from psephos.results import Mean, PaperResult, Result
 
-SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
+SMALL = HammOptions(name="hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
 
 DIGITS = replace(EXPERIMENTS["hamm-har"], dataset="digits", parties=(40,), samples=12, auxiliary=300)
 
