@@ -114,7 +114,6 @@ class HammExperiment:
     Attributes:
         parties, samples: number of parties M of each panel, and training rows of each party.
         auxiliary: number of auxiliary samples; None for all training rows that no party holds.
-        chance: the most frequent class and its share.
         stand_in: features and rows (in training and in test) of the synthetic data that `--stand-in` uses instead.
         numbers: the paper's accuracies without noise, by method; its figures print no numbers.
         claims: the paper's statements about its figure.
@@ -127,7 +126,6 @@ class HammExperiment:
     parties: tuple[int, ...]
     samples: int
     auxiliary: int | None
-    chance: str
     stand_in: tuple[int, int] = (50, 200_000)
     numbers: Mapping[str, float] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
@@ -175,11 +173,9 @@ LARGE = (5000, 10_000, 20_000)
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        HammExperiment(
-            "hamm-har", "har", "6.1", 2, (1000,), 6, None, "walking, 0.17", numbers=HAR_NUMBERS, claims=HAR_CLAIMS
-        ),
-        HammExperiment("hamm-kdd99", "kdd99", "6.2", 3, LARGE, 22, 43_000, "attack, 0.81", claims=KDD_CLAIMS),
-        HammExperiment("hamm-url", "url", "6.3", 4, LARGE, 9, 16_000, "benign, about 0.67", claims=URL_CLAIMS),
+        HammExperiment("hamm-har", "har", "6.1", 2, (1000,), 6, None, numbers=HAR_NUMBERS, claims=HAR_CLAIMS),
+        HammExperiment("hamm-kdd99", "kdd99", "6.2", 3, LARGE, 22, 43_000, claims=KDD_CLAIMS),
+        HammExperiment("hamm-url", "url", "6.3", 4, LARGE, 9, 16_000, claims=URL_CLAIMS),
     )
 }
 """Experiments of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4, by the name that `psephos reproduce` takes."""
@@ -466,23 +462,17 @@ def _printed_releases(
 ) -> Iterator[tuple[str, Array]]:
     """Yield name and weights of each release with the paper's bounds, for both distributions of the noise's norm."""
     # One sweep for each method: the methods share the generator, and recorded results drew the noise in this order.
-    for name in PRINTED:
-        bound = bounds.printed(name, HAMM_LAMBDA, parties=parties, classes=classes).value
-        yield from _releases(options, partial(_printed_samplers, name, printed[name], bound, generator))
-
-
-def _printed_samplers(
-    name: str, w: Array, bound: float, generator: np.random.Generator, point: float
-) -> dict[str, Sampler]:
-    """Return the samplers of one method at 1/epsilon = `point`, for both distributions of the noise's norm."""
     norms: tuple[Norm, Norm] = ("stated", "exponential")
-    return {f"{norm} {name}": partial(_perturb, norm, w, bound * point, generator) for norm in norms}
+    for name in PRINTED:
+        w, bound = printed[name], bounds.printed(name, HAMM_LAMBDA, parties=parties, classes=classes).value
 
+        def perturbed(norm: Norm, scale: float, w: Array = w) -> Array:
+            return np.asarray(w + _noise(norm, w.size, scale, generator).reshape(w.shape))
 
-def _perturb(norm: Norm, w: Array, scale: float, generator: np.random.Generator) -> Array:
-    """Return weights with noise, in the shape of `w`."""
-    noisy: Array = w + _noise(norm, w.size, scale, generator).reshape(w.shape)
-    return noisy
+        def samplers(point: float, name: str = name, bound: float = bound, draw: Any = perturbed) -> dict[str, Sampler]:
+            return {f"{norm} {name}": partial(draw, norm, bound * point) for norm in norms}
+
+        yield from _releases(options, samplers)
 
 
 def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Generator) -> Array:

@@ -312,14 +312,13 @@ def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store:
     noise = {}
     for number, name in enumerate(names, 1):
         ledger = OnceLedger(store, f"noise of {name}")
-        draw = partial(_drawn_noise, spec, number)
-        noise[name] = list(decode(ledger.do_once(round_.digest, b"", draw)))
+
+        def draw(number: int = number) -> bytes:
+            return encode(tuple(spec.noise_of(number)))
+
+        drawn = ledger.do_once(round_.digest, b"", draw)
+        noise[name] = list(decode(drawn))
     return noise
-
-
-def _drawn_noise(spec: SumSpec, holder: int) -> bytes:
-    """Draw a key holder's noise, and return it as a journal stores it."""
-    return encode(tuple(spec.noise_of(holder)))
 
 
 def _merge_products(products: Sequence[BallotProduct], additions: Sequence[BallotProduct]) -> list[BallotProduct]:

@@ -8,7 +8,6 @@ evaluates the classifier.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +30,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
-from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, STAGES
+from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import (
     CONSUMERS,
     CURATOR,
@@ -149,7 +148,7 @@ def run_protocol(
         noise_seed: seed of the noise, which then protects nobody; by default it is drawn from the operating system.
         roles: name of a role -> function that returns the replacement of the honest role.
         transcript: records every message; if it keeps secrets, also every role's view.
-        progress: called after every message with its stage, and the number of the stage's messages so far and in all.
+        progress: called with each stage as it begins.
     """
     if len(data) != terms.parties:
         raise InvalidParameter(f"the terms are for {terms.parties} parties, and there are {len(data)} data sets")
@@ -169,7 +168,7 @@ def run_protocol(
         transcript.record_input(party_name(LEADER), "group key", keys.group)
     curator = spec.separate_curator(terms, curator_keys, randomness=transcript.coins(CURATOR))
     honest = [curator, *honest, spec.reader(terms)]
-    driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_MessageCounter(terms, progress))
+    driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_reports_stages(progress))
     results = driver.run()
     total = results.pop(CONSUMERS)
     return PathakRun(
@@ -181,21 +180,16 @@ def run_protocol(
     )
 
 
-class _MessageCounter:
-    """Reports the number of messages of each stage to a progress callback."""
+def _reports_stages(progress: Progress) -> Callable[[str, Entry], None]:
+    """Report each stage as it begins; the number of its messages depends on their contents."""
+    begun: list[str] = []
 
-    def __init__(self, terms: PathakTerms, progress: Progress) -> None:
-        K, finds_smallest = terms.parties, terms.finds_smallest
-        # Upper bounds: the number of comparisons depends on their outcomes.
-        comparisons = 4 * (K - 1) if terms.comparisons == "tournament" else 3 * K + K * (K - 1) // 2
-        factors = 4 * K - 3 if terms.variant == "repaired" else 2 * K - 1
-        expected = (K + finds_smallest * K, 3 * K + comparisons, factors, K * (K + 1) + finds_smallest, K + 1)
-        self._expected = dict(zip(STAGES, expected, strict=True))
-        self._progress, self._done = progress, Counter[str]()
+    def watch(stage: str, entry: Entry) -> None:
+        if stage not in begun:
+            begun.append(stage)
+            progress(stage, 1, 1)
 
-    def __call__(self, stage: str, entry: Entry) -> None:
-        self._done[stage] += 1
-        self._progress(stage, min(self._done[stage], self._expected[stage]), self._expected[stage])
+    return watch
 
 
 # -- the command

@@ -364,14 +364,6 @@ def test_copies_of_an_unfinished_journal_release_one_sum(first: int, table: Path
     assert totals(tmp_path / "b")["party (hospital)"].epsilon == 2.0
 
 
-def test_copies_of_a_finished_journal_show_the_same_sum(table: Path, tmp_path: Path) -> None:
-    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"))
-    interrupted(options, "sum noisy")  # after the only batch, whose noise the journal has
-    for copy in copies_of(options):
-        Job(copy).run()
-    assert len(charges(tmp_path / "b")) == 1
-
-
 def test_copies_of_a_curators_journal_are_charged_for_each_noise(table: Path, tmp_path: Path) -> None:
     options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"), method="avg")
     interrupted(options, "sum parameters")

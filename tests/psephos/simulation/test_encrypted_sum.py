@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -279,27 +278,6 @@ def test_a_killed_run_continues(tmp_path: Path, how: signal.Signals, workers: in
     votes = (np.arange(5)[None] + np.arange(150)[:, None]) % 3
     assert sums == np.stack([(votes == 1).sum(axis=0), (votes == 2).sum(axis=0)], axis=1).reshape(-1).tolist()
     assert 32 <= continued < 150
-
-
-def test_a_full_disk_is_reported_and_nothing_is_lost(ceremony: KeySetup, tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    with Journal(path, {}) as journal:
-        with pytest.raises(Stop):
-            run(fresh_round(ceremony), ceremony, contribution(), journal=journal, progress=stop_after(1))
-        try:
-            # The kernel itself refuses to write files beyond this size.
-            resource.setrlimit(resource.RLIMIT_FSIZE, (600, before[1]))
-            with pytest.raises(JournalError, match="is there room"):
-                run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            signal.signal(signal.SIGXFSZ, ignored)
-        assert not list(path.rglob("*.begun"))
-        done = run(fresh_round(ceremony), ceremony, contribution(), journal=journal)
-    check(done)
-    assert done.continued_from == BATCH
 
 
 # -- what is handed to a worker, and what it answers

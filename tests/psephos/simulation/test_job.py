@@ -208,22 +208,6 @@ def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
     assert written[0][2] != written[1][2]
 
 
-def test_a_warning_about_another_release_is_not_in_the_model() -> None:
-    """The demo shows two releases and writes one of them."""
-    job = Job(JobOptions(**SHORT, dataset="breast-cancer", parties=6, epsilon=(5.0,)), beside=("soft",))
-    outcome = job.run()
-    soft, own = outcome.privacy["soft"], outcome.privacy["statistic"]
-    assert soft.signal is not None
-    assert own.signal is not None
-    for useless in (True, False):
-        privacy = {
-            "soft": replace(soft, signal=replace(soft.signal, useless=not useless)),
-            "statistic": replace(own, signal=replace(own.signal, useless=useless)),
-        }
-        warnings = job.model(replace(outcome, privacy=privacy)).warnings
-        assert any("hides what was learned" in text for text in warnings) is useless
-
-
 def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
     """Parties with other rows, the same card: all that differs is in the model, which is private."""
     public = patients(tmp_path / "public.csv", hospitals=1, seed=7)

@@ -134,19 +134,6 @@ def test_the_reference_detects_a_changed_contribution() -> None:
     assert not replace(run, contributions={"party 0": first}).shares_equal_reference
 
 
-@pytest.mark.slow
-def test_ties_are_broken_evenly() -> None:
-    # Binomial(120, 1/3) is below 12 or above 80 with probability under 1e-8.
-    chosen: Counter[int] = Counter()
-    for _ in range(120):
-        run = play([5, 5, 5], features=1, variant="printed")
-        noise = [c.noise[0][0] for c in run.contributions.values()]
-        if len(set(noise)) == 3:
-            chosen[noise.index(noise_of(run)[0])] += 1
-    assert sum(chosen.values()) > 110
-    assert all(12 <= chosen[i] <= 80 for i in range(3)), chosen
-
-
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("comparisons", ["tournament", "all-pairs"])
 def test_the_smallest_party_is_found_at_every_place(place: int, comparisons: str) -> None:

@@ -157,27 +157,6 @@ def test_run_that_is_killed_repeatedly_answers_each_step_once(tmp_path: Path, si
         assert resumed.w == simulate_psgd(OPTIONS).w
 
 
-def test_run_killed_after_a_message_was_posted_continues(tmp_path: Path) -> None:
-    """The run is killed directly after each message of a step."""
-
-    class Watching(Transcript):
-        last = 0
-
-        def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
-            super().record(phase, sender, receiver, kind, data)
-            if len(self.messages) == self.last:
-                raise Interrupted
-            return data
-
-    options = replace(OPTIONS, journal=str(tmp_path / "journal"))
-    for last in (1, 4, 9, 23, 24):  # an announcement, ballots, an opening, ...
-        watching = Watching()
-        watching.last = last
-        with pytest.raises(Interrupted):
-            simulate_psgd(options, transcript=watching)
-    assert simulate_psgd(options).w == simulate_psgd(OPTIONS).w
-
-
 def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
     options = replace(OPTIONS, journal=str(tmp_path / "journal"), simulate_noise=False)
     first = simulate_psgd(options)
