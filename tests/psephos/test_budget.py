@@ -19,7 +19,6 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.partition import load_split
 from psephos.model import ReleasedClassifier
@@ -221,13 +220,6 @@ class Spy:
         return honest
 
 
-@pytest.mark.parametrize("method", ["own-data", "avg"])
-def test_a_run_is_charged_before_anything_leaves(method: str, table: Path, tmp_path: Path) -> None:
-    spy = Spy(tmp_path / "b")
-    Job(options_of(table, tmp_path / "b", method=method)).run(roles={"party 0": spy})
-    assert spy.charged == [1], "the release, or the exact sum"
-
-
 def test_a_curator_is_charged_before_it_draws_its_noise(table: Path, tmp_path: Path) -> None:
     charged: list[list[float | None]] = []
 
@@ -237,19 +229,6 @@ def test_a_curator_is_charged_before_it_draws_its_noise(table: Path, tmp_path: P
 
     Job(options_of(table, tmp_path / "b", method="avg")).run(progress=progress)
     assert charged[0] == [None, 1.0]
-
-
-def test_every_protocol_is_charged_before_anything_leaves(table: Path, tmp_path: Path) -> None:
-    small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b")}
-    spy = Spy(tmp_path / "b")
-    simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"), roles={"party 0": spy})
-    simulate_pathak(PathakOptions(**small), roles={"party 0": spy})
-    job = Job(options_of(table, tmp_path / "other"))
-    classifier = ReleasedClassifier(job.model(job.run()))
-    with BudgetFile(tmp_path / "b") as file:
-        file.accept(table_digest(table))
-    EvaluationRun(EvaluationOptions(**small, **own(table), workers=1), classifier).sum(roles={"party 0": spy})
-    assert spy.charged == [1, 2, 3]
 
 
 def test_a_run_that_would_pass_the_limit_is_refused_before_it_trains(table: Path, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
     DivergenceError,
     InvalidParameter,
-    JournalError,
     PackingError,
     PartyVanishedError,
     ProofError,
@@ -164,13 +163,6 @@ def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
     assert again.w == first.w
     assert (again.resumed_at, again.sums_equal_reference) == (6, None)
     assert again.bytes_posted == first.bytes_posted
-
-
-def test_journal_of_other_options_is_refused(tmp_path: Path) -> None:
-    options = replace(OPTIONS, journal=str(tmp_path / "journal"), steps=1)
-    simulate_psgd(options)
-    with pytest.raises(JournalError, match=r"another run \(epsilon: 1.0 there, 2.0 here"):
-        simulate_psgd(replace(options, epsilon=2.0))
 
 
 # -- what is opened
@@ -359,17 +351,6 @@ def test_result_of_a_run() -> None:
     assert 1 < document["epsilon_transcript"] <= 6.0
     assert result.noise_source == "simulation"
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
-
-
-def test_noise_is_drawn_from_the_system_by_default() -> None:
-    options = replace(OPTIONS, simulate_noise=False, steps=2)
-    first, second = simulate_psgd(options), simulate_psgd(options)
-    assert first.noise_source == "system"
-    assert first.w != second.w
-
-
-def test_seeded_noise_repeats_exactly() -> None:
-    assert simulate_psgd(OPTIONS).w == simulate_psgd(OPTIONS).w
 
 
 @pytest.mark.parametrize(

@@ -76,16 +76,6 @@ def test_classifiers_reach_a_minimum_accuracy(result: dict) -> None:
     assert result["accuracy"]["batch"]["nonprivate"] > 0.9
 
 
-def test_noise_is_drawn_from_the_system_unless_simulated(result: dict) -> None:
-    assert result["noise_source"] == "system"
-    simulated = replace(SMALL, simulate_noise=True, draws=3)
-    first, second = run_tally(simulated), run_tally(simulated)
-    assert first["noise_source"] == "simulation"
-    for name in METHODS:
-        assert first["accuracy"][name] == second["accuracy"][name]
-        assert first["accuracy"][name]["private_std"] >= 0
-
-
 def test_the_transcript_has_every_message_and_no_secret() -> None:
     transcript = Transcript()
     run_tally(SMALL, transcript=transcript)
