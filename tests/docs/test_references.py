@@ -52,8 +52,7 @@ def test_references_of_the_code_resolve() -> None:
         f"{path.relative_to(ROOT)}: {reference}"
         for path in sources()
         for reference, exists in references(path.read_text(encoding="utf-8"))
-        # Examples of files that do not exist, in the tests of the tests of the documentation.
-        if not exists and reference != "docs/absent.py"
+        if not exists
     ]
     assert missing == []
 

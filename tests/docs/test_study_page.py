@@ -1,9 +1,4 @@
-"""docs/study.md: its tutorial runs as it is written, with a short key, and its table has every field of a study.
-
-    python -m tests.docs.test_study_page
-
-clones this repository, installs it, and runs the tutorial with nothing changed: 2048 bits.
-"""
+"""docs/study.md: its tutorial runs as it is written, with a short key, and its table has every field of a study."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import groupby
@@ -53,11 +47,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.site
 def test_the_tutorial_works_as_written(clone: Path) -> None:
-    play(clone, ("--key-bits 2048", "--key-bits 256 --trial"))
-
-
-def play(clone: Path, *changes: tuple[str, str]) -> None:
-    """Three terminals: blocks with agents run side by side, all others one after another. `psephos` is in bin/."""
+    """Three terminals, with a short key: blocks with agents run side by side, all others one after another."""
     blocks = re.findall(r"^```sh\n# terminal (\d)\n(.*?)^```", PAGE, re.M | re.S)
     assert len(blocks) == 9
     path = os.environ | {"HOME": str(clone), "PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
@@ -66,8 +56,7 @@ def play(clone: Path, *changes: tuple[str, str]) -> None:
         shells = []
         for terminal, text in group:
             typed = text.replace("psephos join", "yes | psephos join")
-            for old, new in changes:
-                typed = typed.replace(old, new)
+            typed = typed.replace("--key-bits 2048", "--key-bits 256 --trial")
             output = clone / f"said-{len(shells)}"
             script = f"( set -e\n{typed}\nwait\n) > {output} 2>&1"  # what is in the background ends before the terminal
             shells.append((output, subprocess.Popen(["/bin/sh", "-c", script], cwd=where[terminal], env=path)))
@@ -92,16 +81,3 @@ def test_systemd_accepts_the_service_units(tmp_path: Path) -> None:
         copy.write_text(unit.read_text())
         errors = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True).stderr
         assert all("is not executable: No such file" in line for line in errors.splitlines()), errors
-
-
-if __name__ == "__main__":
-    import tempfile
-
-    fresh = Path(tempfile.mkdtemp(prefix="psephos-clone-")) / "psephos"
-    subprocess.run(["git", "clone", "--quiet", ROOT, fresh], check=True)
-    subprocess.run([sys.executable, "-m", "venv", fresh / ".venv"], check=True)
-    subprocess.run([fresh / ".venv/bin/pip", "install", "--quiet", "--editable", fresh], check=True)
-    (fresh / "bin").symlink_to(".venv/bin")
-    os.environ.pop("PYTHONPATH", None)  # the clone's code, and not this checkout's
-    play(fresh)
-    print(next((fresh / "trial").glob("north/*/released/card.md")).read_text())
