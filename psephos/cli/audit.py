@@ -24,6 +24,13 @@ _NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label result --party hospital --public 11"
 
 
+_HELP = (
+    "The security analysis: who learns what, compared with a simulator that knows only the intended outputs; "
+    "with --privacy, whether epsilon holds for whole commands and for every mechanism. The exit status is 1 if a "
+    "verdict is not the expected one."
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
@@ -34,9 +41,7 @@ def register(app: typer.Typer) -> None:
         "psephos audit --privacy",
         _OWN,
         name="audit",
-        help="The security analysis: who learns what, compared with a simulator that knows only the intended outputs; "
-        "with --privacy, whether epsilon holds for whole commands and for every mechanism. The exit status is 1 if a "
-        "verdict is not the expected one.",
+        help=_HELP,
     )
     @with_options(TableOptions, ("held_out",))
     def _(  # wide: a command's options
