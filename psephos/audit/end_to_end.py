@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -180,15 +180,8 @@ def command(words: str, unit: str = "", label: str = "", **options: Any) -> Pipe
     for listed in {"learners", "text"} & named.keys():
         named[listed] = tuple(named[listed].split(","))
     run = partial(_COMMANDS[name], **{**named, **options})
-    known = name in ("simulate psgd", "simulate pathak")  # where the number of rows is public
-    return Pipeline(
-        _title(words, label), unit, run, private_sizes=unit == "record" and not known,
-        persons=named.get("record", ""), label=label,
-    )  # fmt: skip
-
-
-def _title(words: str, label: str) -> str:
-    return words.replace("evaluate --task regression", "evaluate a number") if label else words
+    private = unit == "record" and name not in ("simulate psgd", "simulate pathak")  # these state the numbers of rows
+    return Pipeline(words, unit, run, private_sizes=private, persons=named.get("record", ""), label=label)
 
 
 def study(protocol: str, method: str = "", unit: str = "party", label: str = "", **options: Any) -> Pipeline:
@@ -260,7 +253,7 @@ def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
         command("run --task regression", label=label),
         command("run --task regression --unit record", label=label),
         study("regression", unit="record", label=label),
-        replace(study("regression", label=label, **by_party), name="study of regression, unit=party"),
+        study("regression", label=label, **by_party),
         study("regression", unit="record", label=label, **_PERSONS),
         command(evaluate, "record", label, held_out=0.95),
         command(f"{evaluate} --rows all", "record", label),

@@ -50,9 +50,9 @@ OF_EACH_KIND = {
     "run --task regression --unit record",
     "run, with nothing named as public",
     "evaluate --unit party",
-    "evaluate a number --rows all",
-    "evaluate a number --record ward",
-    "evaluate a number --unit party",
+    "evaluate --task regression --rows all",
+    "evaluate --task regression --record ward",
+    "evaluate --task regression --unit party",
     "study of statistic, statistic",
 }
 """With these, every kind of command."""

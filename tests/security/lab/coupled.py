@@ -236,7 +236,7 @@ def _no_colluders(original: Callable[..., Any]) -> Callable[..., Any]:
 OWN, TRAIN, RECORD = "run --method own-data", psephos.simulation.sums, "run --unit record"
 RECORDS, SCORES, ERRORS = ((grid, "contribution", _each_row) for grid in (RecordGrid, ScoreGrid, ErrorGrid))
 WARD, ADDED, REPLACED = f"{RECORD} --record ward", "one person added", "one person replaced"
-NUMBER, SHARES = "evaluate a number", (psephos.specs.noisy, "shares_of", _no_colluders)
+NUMBER, SHARES = "evaluate --task regression", (psephos.specs.noisy, "shares_of", _no_colluders)
 
 COUPLED: dict[str, Sequence[Coupled]] = {
     "rows that follow from everybody's": (
