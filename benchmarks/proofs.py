@@ -3,8 +3,8 @@
     python -m benchmarks.proofs
 
 Every time is the least of interleaved repetitions. One multiplication and one encryption in mode `full` are measured in
-the same run, for comparison. `--bounded` measures bounded ballots only. `--field numpy` computes in the field without
-the C kernel; Paillier's kernel stays the same.
+the same run, for comparison. `--bounded` measures bounded ballots only. PSEPHOS_KERNEL=gmpy2 computes without
+C extensions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import Array, Ring, kernel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
 from psephos.protocol.paillier.powers import public_power
-from psephos.protocol.proofs import bounded, field, knowledge, validity
+from psephos.protocol.proofs import bounded, knowledge, validity
 from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS
 from psephos.protocol.randomness import SimulationRandomness
@@ -201,15 +201,13 @@ def main() -> None:
     """Measure, and print the costs as JSON."""
     parser = argparse.ArgumentParser(description="What proofs cost.")
     parser.add_argument("--bounded", action="store_true", help="bounded ballots only")
-    parser.add_argument("--field", choices=field.KERNELS, default=field.KERNELS[0], help="what computes in the field")
     parser.add_argument("--repetitions", type=int, default=5)
     options = parser.parse_args()
-    with field.use(options.field):
-        if options.bounded:
-            key = setup_keys(6, key_bits=DEFAULT_KEY_BITS, holders=5, threshold=3).threshold_key.key
-            costs = bounded_costs(key, options.repetitions)
-        else:
-            costs = proof_costs(repetitions=options.repetitions)
+    if options.bounded:
+        key = setup_keys(6, key_bits=DEFAULT_KEY_BITS, holders=5, threshold=3).threshold_key.key
+        costs = bounded_costs(key, options.repetitions)
+    else:
+        costs = proof_costs(repetitions=options.repetitions)
     print(json.dumps(costs, indent=1))
 
 

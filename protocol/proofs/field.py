@@ -5,22 +5,18 @@ p - 1 is divisible by 2^32, so roots of unity exist for every order 2^i that a R
 uint64 arrays with entries below p. The fast transform is that of Cooley and Tukey (1965).
 
 field.c computes, or `field_numpy`, which has the same functions and gives identical words many times slower. field.c is
-built if there is a compiler. If PSEPHOS_KERNEL selects "gmpy2" (`psephos.protocol.paillier.kernel`), no C extension is
-used; `use` selects one of `KERNELS`.
+built if there is a compiler. If "gmpy2" is selected (`psephos.protocol.paillier.kernel`), numpy computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import compiled
 from psephos.protocol.proofs import field_numpy
 from psephos.protocol.proofs.field_numpy import PRIME as PRIME
@@ -37,28 +33,10 @@ GENERATOR = 7
 NONRESIDUE = 7
 """A number that is no square: X^2 - 7 is irreducible, and pairs (a0, a1) stand for a0 + a1 X modulo it."""
 
-KERNELS = ("c", "numpy") if _field is not None else ("numpy",)
-"""What can compute on this machine, the fastest first."""
-
-_chosen: ContextVar[str] = ContextVar("field kernel", default="")
-
-
-@contextmanager
-def use(name: str) -> Iterator[None]:
-    """Select one of `KERNELS` inside a context, for comparisons and tests; raise InvalidParameter for another name."""
-    if name not in KERNELS:
-        raise InvalidParameter(f"there is no kernel {name!r} for the field; this machine has {', '.join(KERNELS)}")
-    token = _chosen.set(name)
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-
 
 def kernel() -> Any:
     """Return what computes: the C extension, or its functions in numpy."""
-    name = _chosen.get() or (KERNELS[0] if compiled() else "numpy")
-    return _field if name == "c" else field_numpy
+    return _field if _field is not None and compiled() else field_numpy
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
