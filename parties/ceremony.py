@@ -76,10 +76,6 @@ class CeremonyHolder(PublicChecks, Machine):
     longest_early = sys.maxsize  # only holders send here, and to readers a complaint of any length ends the ceremony
 
     def __init__(self, terms: CeremonyTerms, number: int, *, randomness: Randomness = SYSTEM) -> None:
-        """
-        Args:
-            randomness: source of all secrets.
-        """
         super().__init__(terms, number)
         self.name, self._randomness = f"holder {number}", randomness
 

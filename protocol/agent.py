@@ -38,13 +38,7 @@ _AGAIN = 30.0
 
 @dataclass(frozen=True)
 class RejectedEntry:
-    """An entry that was not accepted.
-
-    Attributes:
-        number: the entry's number on the board.
-        author: the role that signed it; empty if that is not known.
-        error: the reason.
-    """
+    """An entry that was not accepted: its number, the role that signed it ("" if not known), and the reason."""
 
     number: int
     author: str
@@ -72,19 +66,13 @@ class Agent:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """
+        """Start or restore a role.
+
         Args:
-            role: the role to run; its ledger is in the same store.
-            members: the roles of the study and their keys.
-            key: the role's signing key.
-            board: where entries are posted and read.
-            store: used by this role only; on disk if the role can be restarted.
+            store: used by this role only, whose ledger is in it as well; on disk if the role can be restarted.
             clock: returns seconds; decides when entries are posted again.
 
-        Raises:
-            UnknownPartyError: the study has no such role, or another key for it.
-            JournalError: the store is damaged.
-            PsephosError: whatever `role.start` raises.
+        Raises UnknownPartyError, JournalError, or what `role.start` raises.
         """
         self.role, self._board, self._store, self._clock = role, board, store, clock
         self.rejected: list[RejectedEntry] = []
@@ -137,12 +125,9 @@ class Agent:
         return len(self._outbox)
 
     def step(self) -> bool:
-        """Read what is new on the board, let the role handle it, and post what is to be posted.
+        """Read what is new on the board, let the role handle it, and post; return whether there were new entries.
 
         Reading comes first, so that a store that was lost or set back is detected before anything is posted.
-
-        Returns:
-            Whether the board had new entries.
 
         Raises:
             BoardError: the board failed. Everything is stored, and the next step continues.
@@ -160,11 +145,7 @@ class Agent:
         return has_news
 
     def on_idle(self) -> bool:
-        """Tell the role that no more messages are on their way.
-
-        Returns:
-            Whether the role took a step.
-        """
+        """Tell the role that no more messages are on their way; return whether it took a step."""
         with self._store.transaction():
             step = self.role.on_idle(self.state)
             if step is None:
@@ -186,11 +167,7 @@ class Agent:
         return message if message is not None and self._is_read(message) else None
 
     def _confirm(self, number: int, record: LogRecord, data: bytes) -> None:
-        """Remove an own entry that was read back from the outbox.
-
-        Raises:
-            EquivocationError: this store has no such entry.
-        """
+        """Remove an own entry that was read back from the outbox; raises EquivocationError."""
         own = self._outbox.get(record.place)
         if record.place >= self._client.place or (own is not None and own.data != data):
             raise EquivocationError(
@@ -243,17 +220,9 @@ class Agent:
 
 
 def _batches(entries: Iterable[tuple[int, bytes]], after: int) -> Iterator[list[tuple[int, bytes]]]:
-    """Split entries into batches of limited count and size.
+    """Split the entries after number `after` into batches of limited count and size; raises BoardError for a gap.
 
     The size is limited so that one member's longest entries cannot exhaust the memory of the others.
-
-    Args:
-        entries: numbers and bytes of entries, in the order of the board.
-        after: the number of the last entry that was read before.
-
-    Raises:
-        BoardError: an entry does not have the next number. No entry of its batch was handled, so the next step starts
-            with that batch.
     """
     batch: list[tuple[int, bytes]] = []
     for expected, entry in enumerate(entries, after + 1):

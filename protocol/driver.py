@@ -46,14 +46,12 @@ class MemoryMessageBoard:
         self._posted = 0
 
     def post(self, sender: str, post: Post) -> Entry:
-        """Append a message and return it as an entry."""
         self._posted += 1
         entry = Entry(self._posted, sender, post.receiver, post.data)
         self._entries.append(entry)
         return entry
 
     def read(self, after: int) -> Iterable[Entry]:
-        """Return the entries with a number above `after`, and drop all others."""
         self._entries = [entry for entry in self._entries if entry.number > after]
         return list(self._entries)
 
@@ -65,11 +63,6 @@ class StoredMessageBoard:
         self._store = store
 
     def post(self, sender: str, post: Post) -> Entry:
-        """Append a message, within the caller's transaction, and return it as an entry.
-
-        Raises:
-            JournalError: the message cannot be written.
-        """
         with self._store.transaction():
             number = int.from_bytes(self._store.last("board") or b"", "big") + 1
             content = encode((sender, post.receiver, post.data, post.phase))
@@ -77,19 +70,10 @@ class StoredMessageBoard:
         return Entry(number, sender, post.receiver, post.data)
 
     def read(self, after: int) -> Iterable[Entry]:
-        """Return the entries with a number above `after`, in order.
-
-        Raises:
-            JournalError: the store is damaged.
-        """
         return (entry for _, entry in self.history(after))
 
     def history(self, after: int = 0) -> Iterator[tuple[str, Entry]]:
-        """Yield the phases and entries with a number above `after`, in order.
-
-        Raises:
-            JournalError: the store is damaged.
-        """
+        """Yield the phases and entries with a number above `after`, in order; raises JournalError."""
         for number, content in self._store.items("board", after.to_bytes(8, "big")):
             sender, receiver, data, phase = decode(content)
             yield phase, Entry(int.from_bytes(number, "big"), sender, receiver, data)
@@ -97,13 +81,7 @@ class StoredMessageBoard:
 
 @dataclass
 class PhaseCosts:
-    """The costs of one part of a protocol.
-
-    Attributes:
-        seconds: wall-clock time of the roles that worked in it.
-        messages: the number of messages.
-        bytes: their total length.
-    """
+    """The costs of one part of a protocol: seconds of the roles that worked in it, number and length of messages."""
 
     seconds: float = 0.0
     messages: int = 0
@@ -292,17 +270,11 @@ class Driver:
 
 
 def replace_roles(roles: Iterable[Role], replacements: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
-    """Replace some roles of a run, for tests, attacks and analyses.
+    """Replace some roles of a run, for tests, attacks and analyses; raises InvalidParameter for an unknown name.
 
     Args:
         roles: the honest roles.
         replacements: for the name of a role, a function that makes another role from the honest one.
-
-    Returns:
-        The roles in the same order.
-
-    Raises:
-        InvalidParameter: there is no role of that name.
     """
     honest = {role.name: role for role in roles}
     if unknown := replacements.keys() - honest.keys():

@@ -45,11 +45,7 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file of at most `most` bytes.
-
-    Raises:
-        OSError: the file cannot be read, is larger, or is not a regular file; `strerror` says which.
-    """
+    """Return the content of a regular file of at most `most` bytes; raises OSError."""
     with open_file(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -58,12 +54,7 @@ def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], most: int) -> str:
-    """Return the content of a UTF-8 file, without its byte-order mark.
-
-    Raises:
-        OSError: as `read_bytes`.
-        UnicodeDecodeError: the file is not UTF-8.
-    """
+    """Return the content of a UTF-8 file, without its byte-order mark; raises OSError or UnicodeDecodeError."""
     return read_bytes(path, most).decode("utf-8-sig")
 
 

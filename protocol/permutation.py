@@ -24,11 +24,7 @@ def random_permutation(size: int, randomness: Randomness = SYSTEM) -> tuple[int,
 
 
 def check_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """Return the permutation as a tuple.
-
-    Raises:
-        InvalidParameter: the sequence is not a permutation of 0 to n - 1.
-    """
+    """Return the permutation as a tuple; raises InvalidParameter."""
     if sorted(permutation) != list(range(len(permutation))):
         raise InvalidParameter(f"not a permutation of 0 to {len(permutation) - 1}")
     return tuple(permutation)

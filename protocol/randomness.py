@@ -28,11 +28,7 @@ class Randomness(ABC):
         return int.from_bytes(self.draw((count + 7) // 8), "big") >> (-count % 8)
 
     def below(self, bound: int) -> int:
-        """Return a uniform integer in [0, bound).
-
-        Raises:
-            InvalidParameter: `bound` is less than 1.
-        """
+        """Return a uniform integer in [0, bound); raises InvalidParameter."""
         if bound < 1:
             raise InvalidParameter(f"there is no integer in [0, {bound}); the bound must be at least 1")
         width = (bound - 1).bit_length()
@@ -112,11 +108,7 @@ class ReplayedRandomness(Randomness):
         self._position = 0
 
     def draw(self, count: int) -> bytes:
-        """Return the next `count` bytes of the tape.
-
-        Raises:
-            RandomnessExhausted: the tape has fewer bytes left.
-        """
+        """Return the next `count` bytes of the tape; raises RandomnessExhausted."""
         end = self._position + count
         if end > len(self._tape):
             raise RandomnessExhausted(

@@ -78,11 +78,7 @@ class Entry:
 
     @property
     def kind(self) -> Kind:
-        """The type of the message.
-
-        Raises:
-            MessageError: the bytes are not a message of this version.
-        """
+        """The type of the message; raises MessageError."""
         return kind_of(self.data)
 
     def is_a(self, kind: Kind) -> bool:
@@ -140,9 +136,7 @@ class Role(ABC):
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         """Handle messages, in the order of their numbers. A refused message does not change the state.
 
-        Raises:
-            JournalError: the role's own store failed. Nothing has happened; the role can be started again from its
-                store.
+        Raises JournalError.
         """
 
     def on_idle(self, state: Any) -> Step | None:
@@ -203,12 +197,7 @@ class DelegatingRole(Role):
         return state
 
     def wrap(self, state: Any, step: Step) -> Step:
-        """Turn a step of the inner role into a step of this role.
-
-        Args:
-            state: the state of this role before the step; None for `start`.
-            step: the step of the inner role.
-        """
+        """Turn a step of the inner role into one of this role, whose state was `state`; None for `start`."""
         return step
 
     def start(self) -> Step:
@@ -263,13 +252,7 @@ class Rule:
 @storable
 @dataclass(frozen=True)
 class MachineState:
-    """A machine's state, with the messages that it has not used yet.
-
-    Attributes:
-        state: the state that the machine's methods see.
-        arrived: messages of a kind that the state gathers, until all senders' have arrived.
-        early: messages for a later state.
-    """
+    """A machine's state, with the messages that it has not used yet: those that it gathers, and early ones."""
 
     state: Any
     arrived: tuple[Entry, ...] = ()
@@ -438,8 +421,7 @@ class Machine(Role):
     def _find_rule(self, state: MachineState, entry: Entry) -> Rule | None:
         """Return the rule for a message in this state; None if the message is for a later state.
 
-        Raises:
-            UnexpectedMessageError: no rule of this or a later state handles the message, or it cannot be kept.
+        Raises UnexpectedMessageError.
         """
         order = list(dict.fromkeys(rule.state for rule in self.table))
         now = order.index(type(state.state)) if type(state.state) in order else len(order)
@@ -479,13 +461,7 @@ class Machine(Role):
 
 
 def _wrap(step: Step, before: MachineState | None = None) -> Step:
-    """Return the step of a machine's method as a step of the role, whose state is a `MachineState`.
-
-    Args:
-        step: what the method returned.
-        before: the machine's state before, whose unused messages are kept; None at the start. Gathered messages are
-            dropped when the state changes its type.
-    """
+    """Return the step of a machine's method as a step of the role, whose state is a `MachineState`."""
     early = () if before is None else before.early
     arrived: tuple[Entry, ...] = ()
     if before is not None and type(before.state) is type(step.state):

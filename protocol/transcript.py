@@ -21,16 +21,9 @@ BOARD = "board"
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """One message that was sent.
+    """One message that was sent: its phase, roles, type, length in bytes and SHA-256 (hexadecimal).
 
-    Attributes:
-        phase: the part of the protocol that it belongs to.
-        sender: the name of a role.
-        receiver: the name of a role, or the board.
-        kind: the type of the message.
-        size: its length in bytes.
-        digest: its SHA-256, hexadecimal.
-        data: its bytes; None in a redacted transcript.
+    `data` has its bytes; None in a redacted transcript.
     """
 
     phase: str
@@ -44,14 +37,7 @@ class SentMessage:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that one role saw; secret.
-
-    Attributes:
-        role: the role's name.
-        inputs: its private inputs by name.
-        tape: its coin tosses.
-        received: the messages that it received, including public ones.
-    """
+    """Everything that one role saw, secret: private inputs by name, coin tosses, received and public messages."""
 
     role: str
     inputs: dict[str, Any] = field(repr=False)
@@ -60,19 +46,12 @@ class View:
 
 
 class Transcript:
-    """A record of a run.
+    """A record of a run: its messages in order, and the names of the roles that took part.
 
-    Attributes:
-        keeps_secrets: whether inputs, coin tosses and the messages' bytes are recorded.
-        messages: the messages in order.
-        roles: the names of the roles that took part.
+    With `secrets`, inputs, coin tosses and the messages' bytes are recorded as well, for the security analysis.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
-        """
-        Args:
-            secrets: record inputs, coin tosses and the messages' bytes as well, for the security analysis.
-        """
         self.keeps_secrets = secrets
         self.messages: list[SentMessage] = []
         self.roles: set[str] = set()
@@ -91,13 +70,7 @@ class Transcript:
         self._inputs.setdefault(role, {})[name] = value if self.keeps_secrets else None
 
     def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        """Return a role's randomness, which is recorded if the transcript keeps secrets.
-
-        Args:
-            role: the role's name.
-            source: where the randomness comes from. For a role that has a recorded source already, that one is
-                returned.
-        """
+        """Return a role's randomness, from its first source; it is recorded if the transcript keeps secrets."""
         if not self.keeps_secrets:
             return source
         return self._coins.setdefault(role, RecordedRandomness(source))
@@ -107,11 +80,7 @@ class Transcript:
         self.messages.extend(messages)
 
     def view(self, role: str) -> View:
-        """Return a role's view.
-
-        Raises:
-            InvalidParameter: the transcript keeps no secrets, or no such role took part.
-        """
+        """Return a role's view; raises InvalidParameter."""
         if not self.keeps_secrets:
             raise InvalidParameter("this transcript has no views; construct it with secrets=True")
         known = {*self.roles, *self._inputs, *self._coins, *(m.sender for m in self.messages)}

@@ -120,23 +120,13 @@ class Kind(IntEnum):
 
 
 def frame(kind: Kind, session: bytes, *parts: bytes) -> bytes:
-    """Return an encoded message.
-
-    Args:
-        kind: its type.
-        session: the session's digest, 32 bytes.
-        parts: the parts of its body.
-    """
+    """Return an encoded message of a kind and a session (32 bytes), whose body consists of these parts."""
     assert len(session) == DIGEST_BYTES
     return b"".join((_MAGIC, bytes([kind]), session, *parts))
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return the type of a message.
-
-    Raises:
-        MessageError: the bytes are not a message of this version, or have an unknown type.
-    """
+    """Return the type of a message; raises MessageError."""
     if len(data) < HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
         raise MessageError("these bytes are not a message of this version")
     try:
@@ -146,11 +136,7 @@ def kind_of(data: bytes) -> Kind:
 
 
 def session_of(data: bytes) -> bytes:
-    """Return the session of a message, 32 bytes.
-
-    Raises:
-        MessageError: the bytes are not a message of this version, or have an unknown type.
-    """
+    """Return the session of a message, 32 bytes; raises MessageError."""
     kind_of(data)
     return data[HEADER_BYTES - DIGEST_BYTES : HEADER_BYTES]
 
@@ -190,22 +176,14 @@ class Reader:
         self._data, self._offset, self._kind = data, HEADER_BYTES, kind
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes.
-
-        Raises:
-            MessageError: fewer are left.
-        """
+        """Return the next `count` bytes; raises MessageError."""
         if count > len(self._data) - self._offset:
             raise MessageError(f"a {self._kind.title} ends early")
         self._offset += count
         return self._data[self._offset - count : self._offset]
 
     def integer(self, count: int) -> int:
-        """Return the next `count` bytes as an unsigned integer, big-endian.
-
-        Raises:
-            MessageError: fewer are left.
-        """
+        """Return the next `count` bytes as an unsigned integer, big-endian; raises MessageError."""
         return int.from_bytes(self.take(count), "big")
 
     def rest(self) -> bytes:

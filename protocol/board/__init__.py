@@ -28,19 +28,10 @@ class Board(Protocol):
     """Where entries are posted and read. They are numbered 1, 2, 3, ... in the order in which all readers see them."""
 
     def post(self, data: bytes) -> None:
-        """Append an entry. A board may drop an entry that it has already.
-
-        Raises:
-            BoardError: the entry was not accepted; the caller can try again.
-            MessageError: no board accepts the entry (`check_size`).
-        """
+        """Append an entry. A board may drop an entry that it has already; raises BoardError or MessageError."""
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
-        """Return the entries with a number above `after` that the board has now, in order.
-
-        Raises:
-            BoardError: the entries cannot be read, or the board has fewer than `after`, so an old copy was restored.
-        """
+        """Return the entries with a number above `after` that the board has now, in order; raises BoardError."""
 
     def close(self) -> None:
         """Release the file or the connection."""
@@ -53,11 +44,7 @@ class MemoryBoard:
         self.entries: list[bytes] = []
 
     def post(self, data: bytes) -> None:
-        """Append an entry.
-
-        Raises:
-            MessageError: the entry is too long.
-        """
+        """Append an entry; raises MessageError."""
         check_size(data)
         self.entries.append(data)
 

@@ -65,10 +65,8 @@ class LogRecord:
 
     Attributes:
         leaf: the entry's `leaf_hash`.
-        author: the role that signed it; empty if the entry is not a valid entry of this study.
-        place: the entry's place among its author's entries.
+        author, place, size: who signed it, at which place of its own, in bytes; empty if it is not a valid entry.
         sealing: the sealing key that the entry announced, if it is a valid JOINED message; otherwise empty.
-        size: the entry's length in bytes, if it has an author.
     """
 
     leaf: bytes = field(repr=False)
@@ -106,12 +104,7 @@ def describe_missing(places: Mapping[str, Sequence[range]]) -> str:
 
 
 def join_message(session: bytes, sealing_key: bytes) -> bytes:
-    """Return the first message of every role, with which it agrees to the study.
-
-    Args:
-        session: the digest of the study, 32 bytes.
-        sealing_key: the public key with which others encrypt messages to this role, 32 bytes.
-    """
+    """Return the first message of a role, with which it agrees to the study and announces its sealing key."""
     return frame(Kind.JOINED, session, sealing_key)
 
 
@@ -119,12 +112,7 @@ class BoardReader:
     """Reads and checks the entries of a board, in order. Anybody who has the study can do so; it needs no key."""
 
     def __init__(self, members: BoardMembers, name: str = "", sealing: SealingKey | None = None) -> None:
-        """
-        Args:
-            members: the roles that may post.
-            name: the role whose messages are returned besides public ones; empty for none.
-            sealing: that role's key, which decrypts messages to it.
-        """
+        """Read the messages to `name`, decrypted by its sealing key, besides the public ones."""
         self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
         self._leaves: dict[tuple[str, int], bytes] = {}  # by author and place
@@ -157,15 +145,7 @@ class BoardReader:
         return {author: missing for author, missing in gaps.items() if missing}
 
     def check(self, number: int, data: bytes) -> CheckedEntry:
-        """Check the next entry of the board and remember it.
-
-        Args:
-            number: the entry's number on the board.
-            data: its bytes.
-
-        Raises:
-            BoardError: it is not the next entry.
-        """
+        """Check the next entry of the board and remember it; raises BoardError if its number is not the next."""
         if number != self.head.size + 1:
             raise BoardError(f"the board left out entries: entry {number} came after entry {self.head.size}")
         record, signed, entry, refusal = LogRecord(leaf_hash(data)), None, None, None
@@ -276,16 +256,7 @@ class BoardClient(BoardReader):
     """Reads a board as one role, and signs this role's entries."""
 
     def __init__(self, members: BoardMembers, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
-        """
-        Args:
-            members: the roles that may post.
-            name: the role: "curator", "party 3", ...
-            key: its signing key.
-            sealing: decrypts messages to the role; None if it no longer receives encrypted messages.
-
-        Raises:
-            UnknownPartyError: the study has no such role, or another key for it.
-        """
+        """Read and sign as a role; raises UnknownPartyError if the study has no such role or another key."""
         if members.keys.get(name) != key.verification_key:
             raise UnknownPartyError(f"the study has no {name} with this signing key")
         super().__init__(members, name, sealing)
@@ -294,11 +265,7 @@ class BoardClient(BoardReader):
         """The place of the role's next entry among its own."""
 
     def sign(self, post: Post) -> bytes:
-        """Return a message as this role's next entry, signed, and encrypted if it is secret.
-
-        Raises:
-            MessageError: the receiver of a secret message has not joined.
-        """
+        """Return a message as this role's next entry, signed, and encrypted if it is secret; raises MessageError."""
         secret = post.secret and post.receiver != BOARD
         entry = SignedEntry(
             self.members.session, self.name, post.receiver, self.place, self.head, post.phase, secret, post.data

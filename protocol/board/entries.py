@@ -25,19 +25,7 @@ _MAGIC = b"PSEPHOS ENTRY\x01"
 
 @dataclass(frozen=True)
 class SignedEntry:
-    """One entry of a board.
-
-    Attributes:
-        session: the digest of the study, 32 bytes.
-        author: the name of the role that signs the entry.
-        receiver: the name of the role that the message is for, or the board.
-        place: the number of entries that the author signed before.
-        head: the board's head, as far as the author had read it.
-        phase: the part of the protocol that the message belongs to.
-        secret: whether the body is encrypted to the receiver.
-        body: the message.
-        signature: the author's signature over everything before it.
-    """
+    """One entry of a board, as the module describes it; `secret`: whether the body is encrypted to the receiver."""
 
     session: bytes = field(repr=False)
     author: str
@@ -84,11 +72,7 @@ class SignedEntry:
 
     @classmethod
     def decode(cls, data: bytes) -> SignedEntry:
-        """Decode an entry. The signature is not verified.
-
-        Raises:
-            MessageError: the bytes are not an entry of this version.
-        """
+        """Decode an entry. The signature is not verified; raises MessageError."""
         reader = _EntryReader(data)
         if reader.take(len(_MAGIC)) != _MAGIC:
             raise MessageError("these bytes are not an entry of this version")

@@ -42,15 +42,7 @@ class BoardFile(Database):
     """A board, or a copy of one, in a file. Several processes may open it; no entry is ever changed or deleted."""
 
     def __init__(self, path: str | os.PathLike[str], *, copy: bool = False, timeout: float = 60.0) -> None:
-        """
-        Args:
-            path: the file, in an existing folder. It is created if it does not exist.
-            copy: whether a new file is a copy of a board. An existing file stays what it is.
-            timeout: seconds to wait for another process that is writing.
-
-        Raises:
-            BoardError: the file is not a board, has another format, is damaged, in use or not writable.
-        """
+        """Open or create a board; `copy`: a new file is a copy of one. Raises BoardError."""
         super().__init__(Path(path), timeout=timeout)
         try:
             self._run("PRAGMA journal_mode = WAL")
@@ -87,9 +79,7 @@ class BoardFile(Database):
     def post(self, data: bytes) -> None:
         """Append an entry; it is on disk when this returns. An entry that the board has already is dropped.
 
-        Raises:
-            MessageError: the entry is too long.
-            BoardError: the entry cannot be written.
+        Raises MessageError or BoardError.
         """
         check_size(data)
         table = "waiting" if self.copy else "entries"
@@ -101,11 +91,7 @@ class BoardFile(Database):
         )
 
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries with a number above `after`, one by one.
-
-        Raises:
-            BoardError: the file cannot be read, or has fewer entries than `after`, so an old copy was restored.
-        """
+        """Yield the entries with a number above `after`, one by one; raises BoardError."""
         ((last,),) = self._run("SELECT coalesce(max(number), 0) FROM entries")
         if last < after:
             raise BoardError(
@@ -128,14 +114,11 @@ class BoardFile(Database):
             yield data
 
     def import_(self, path: str | os.PathLike[str]) -> int:
-        """Import a file that `export` wrote, completely or not at all.
+        """Import a file that `export` wrote, completely or not at all; return the number of new entries.
 
-        Returns:
-            The number of entries that were new.
-
-        Raises:
-            BoardError: the file is damaged; it contains entries to be posted, and this is a copy; it contains entries
-                of a board, and this is a board; or its entries contradict those of this copy, or begin after its end.
+        Raises BoardError for a damaged file, for entries to be posted in a copy, for entries of a board in a board, and
+        for
+        entries that contradict those of this copy or begin after its end.
         """
         with ExportFile.open(path) as file, self._transaction():
             before = self._count()
@@ -222,11 +205,7 @@ class ExportFile:
     @classmethod
     @contextmanager
     def open(cls, path: str | os.PathLike[str]) -> Iterator[ExportFile]:
-        """Open a file and read its beginning.
-
-        Raises:
-            BoardError: the file cannot be read, or is not a file of entries.
-        """
+        """Open a file and read its beginning; raises BoardError."""
         try:
             with open_file(path) as stream:
                 file = cls(Path(path), None, stream, hashlib.sha256())
@@ -240,11 +219,7 @@ class ExportFile:
             raise BoardError(f"{path} cannot be read: {error.strerror}") from None
 
     def entries(self) -> Iterator[bytes]:
-        """Yield the entries in order.
-
-        Raises:
-            BoardError: the file is damaged. This may be detected after the last entry only.
-        """
+        """Yield the entries in order; raises BoardError."""
         while (length := self._take(4)) != _END:
             if int.from_bytes(length, "big") > MOST_BYTES:
                 raise self._damaged()
@@ -265,18 +240,9 @@ class ExportFile:
 
 
 def export(board: Board, path: str | os.PathLike[str], after: int = 0) -> int:
-    """Write the entries of a board, or those that were posted on a copy, to a new file.
+    """Write the entries after a number, or what was posted on a copy in a file, to a new file; return how many.
 
-    Args:
-        board: the board; for a copy in a file, its unposted entries are written.
-        path: the file.
-        after: write the entries of a board with a number above this.
-
-    Returns:
-        The number of entries written.
-
-    Raises:
-        BoardError: the board has fewer entries than `after`, or the file exists or cannot be written.
+    Raises BoardError if the board has fewer entries, or the file exists or cannot be written.
     """
     if isinstance(board, BoardFile) and board.copy:
         return _write(Path(path), _POSTS, Head(), board.unposted())

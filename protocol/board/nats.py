@@ -90,11 +90,7 @@ def inbox(user: str) -> str:
 
 
 def _password(file: str | None) -> str:
-    """Return the reader's password from a file, or from the environment; "" if there is none.
-
-    Raises:
-        BoardError: the file cannot be read, or others than its owner can read it.
-    """
+    """Return the reader's password from a file, or from the environment; "" if there is none; raises BoardError."""
     if file is None:
         return os.environ.get(PASSWORD_VARIABLE, "")
     try:
@@ -133,18 +129,16 @@ class NatsBoard:
     ) -> None:
         """
         Args:
-            url: `tls://HOST:PORT?ca=FILE`, where FILE contains the trusted certificates (by default the system's);
-                `nats://HOST:PORT` without TLS. For reading only, `reader=FILE` names a file with the password, which
-                its owner alone can read; without it, the password is that of the environment (`PASSWORD_VARIABLE`).
+            url: `tls://HOST:PORT?ca=FILE`, FILE with the trusted certificates (by default the system's), or `nats://`
+                without
+                TLS. For reading only, `reader=FILE` names a file with the password, which its owner alone can read;
+                    without
+                it, the password is that of the environment (`PASSWORD_VARIABLE`).
             session: the digest of the study, 32 bytes.
-            name: the role; empty for reading only.
-            key: the role's signing key.
+            name, key: the role and its signing key; empty for reading only.
             timeout: seconds to wait for each answer of the server.
 
-        Raises:
-            BoardError: no server answers, its certificate is not trusted, it does not know the key, or its stream does
-                not keep everything.
-            InvalidParameter: the URL is malformed.
+        Raises BoardError, or InvalidParameter for a malformed URL.
         """
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query))
@@ -299,12 +293,7 @@ class NatsBoard:
                 )
 
     def post(self, data: bytes) -> None:
-        """Append an entry; the server has acknowledged it when this returns.
-
-        Raises:
-            MessageError: the entry is too long.
-            BoardError: the server does not answer or does not accept the entry, or this board is for reading only.
-        """
+        """Append an entry; the server has acknowledged it when this returns; raises MessageError or BoardError."""
         check_size(data)
         if len(data) <= _PART:
             self._run(self._publish("entry", data))
@@ -337,8 +326,7 @@ class NatsBoard:
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
         """Yield the entries with a number above `after`, in order. Empty entries are parts of longer ones.
 
-        Raises:
-            BoardError: the server does not answer, has dropped entries, or has fewer than `after`.
+        Raises BoardError.
         """
         last = self._run(self._last_number(after))
         if last == after:

@@ -43,15 +43,7 @@ class SealingKey:
         return self._key.private_bytes_raw()
 
     def open(self, sealed: bytes, info: bytes) -> bytes:
-        """Decrypt a message.
-
-        Args:
-            sealed: the result of `seal` for this key.
-            info: the context that was given to `seal`.
-
-        Raises:
-            MessageError: the ciphertext was damaged, or made for another key or context.
-        """
+        """Decrypt what `seal` returned for this key and context; raises MessageError."""
         try:
             return bytes(_SUITE.decrypt(sealed, self._key, info=info))
         except (InvalidTag, ValueError):
@@ -67,15 +59,9 @@ class SealingKey:
 
 
 def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
-    """Encrypt a message.
+    """Encrypt a message to an X25519 public key, 32 bytes; `info` is authenticated, and decryption needs the same.
 
-    Args:
-        message: the plaintext.
-        receiver: the X25519 public key of the receiver, 32 bytes.
-        info: the context, which is authenticated; decryption needs the same.
-
-    Raises:
-        MessageError: `receiver` is not a usable X25519 key (for example, a point of small order).
+    Raises MessageError for an unusable key (for example, a point of small order).
     """
     try:
         return bytes(_SUITE.encrypt(message, X25519PublicKey.from_public_bytes(receiver), info=info))

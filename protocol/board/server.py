@@ -47,17 +47,10 @@ def write_server(
     """Write `nats.conf`, `ca.pem`, `server.pem`, `server.key` and `reader.password` into a new folder.
 
     Args:
-        folder: is created, accessible to its owner only.
-        members: the roles of the study and their keys.
         hosts: the names and addresses under which the server can be reached.
-        port: the port on which it listens.
         gigabytes: the limit of its storage.
 
-    Returns:
-        The address of the board for reading only.
-
-    Raises:
-        BoardError: the folder exists or cannot be written.
+    Returns the address for reading only. Raises BoardError if the folder exists or cannot be written.
     """
     place = Path(folder)
     password = secrets.token_urlsafe(16)
@@ -154,12 +147,7 @@ def _server_version() -> tuple[int, ...]:
 def start_server(folder: str | os.PathLike[str], timeout: float = 20.0) -> subprocess.Popen[bytes]:
     """Start a server on the loopback interface, and wait until it is ready. Its log is `nats.log` in the folder.
 
-    Args:
-        folder: a folder that `write_server` has written.
-        timeout: seconds to wait.
-
-    Raises:
-        BoardError: nats-server is not installed, ended, or is not ready in time.
+    Raises BoardError if nats-server is not installed, ended, or is not ready in `timeout` seconds.
     """
     if NATS_SERVER is None:
         raise BoardError("nats-server is not installed here (Debian: apt install nats-server)")
@@ -179,14 +167,9 @@ def start_server(folder: str | os.PathLike[str], timeout: float = 20.0) -> subpr
 
 
 def trial_certificates(hosts: Sequence[str], days: int = 90) -> dict[str, bytes]:
-    """Generate certificates for a trial. A real study should use an authority that its members trust.
+    """Return the contents of `ca.pem`, `server.pem` and `server.key` for a trial; the authority's own key is not kept.
 
-    Args:
-        hosts: the names and addresses of the server.
-        days: how long the certificates are valid.
-
-    Returns:
-        The contents of `ca.pem`, `server.pem` and `server.key`. The authority's own key is not kept.
+    A real study should use an authority that its members trust.
     """
     not_before, not_after = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=days)
     authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())

@@ -103,8 +103,7 @@ def event_of(
 ) -> PrivacyEvent:
     """Create the event of releasing a value of this sensitivity (in the mechanism's norm) through a mechanism.
 
-    Raises:
-        InvalidParameter: epsilon is out of range.
+    Raises InvalidParameter.
     """
     if isinstance(mechanism, RoundedGaussian | DiscreteGaussian):
         return gaussian_event(name, mechanism.sigma, sensitivity, epsilon, distance=mechanism.distance, unit=unit)
@@ -142,8 +141,7 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     Basic composition (the sum of the epsilons, if the deltas sum to at most `delta`) is exact for one event, and the
     only possibility when delta is near 0. The result is inf if delta is too small for either.
 
-    Raises:
-        InvalidParameter: delta lies outside [0, 1).
+    Raises InvalidParameter.
     """
     if not 0 <= delta < 1:
         raise InvalidParameter(f"delta is {delta}; it must be at least 0 and below 1")
@@ -167,9 +165,8 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
 def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
     """Return (epsilon, delta) of a choice among several releases after all have been looked at: that of all together.
 
-    The choice is a function of all of them, so unpublished releases cost as well: the better of five 1-private releases
-    need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta is the sum of theirs plus 2^-40 for
-    the composition; a single event is not composed.
+    Unpublished releases cost as well: the better of five 1-private ones need not be 4-private. The delta is the sum of
+    theirs plus 2^-40 for the composition; a single event is not composed.
     """
     events = list(events)
     if len(events) == 1:
@@ -213,12 +210,7 @@ class Budget:
         return self.after(event) <= self.epsilon * (1 + 1e-12)
 
     def check(self, event: PrivacyEvent) -> None:
-        """Check whether an event fits, without charging it.
-
-        Raises:
-            BudgetExceededError: the total would exceed the budget.
-            InvalidParameter: the unit of the event is less than everything that a party holds.
-        """
+        """Check whether an event fits, without charging it; raises BudgetExceededError or InvalidParameter."""
         if not event.unit.startswith("party"):
             raise InvalidParameter(f"{event.name} protects one {event.unit}, and a party's budget is for all it holds")
         after = self.after(event)

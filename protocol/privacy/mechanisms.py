@@ -97,17 +97,7 @@ def _check_positive(value: float, name: str) -> None:
 
 
 def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
-    """Check the parameters of a mechanism.
-
-    Args:
-        dimension, pitch, scale: of the mechanism.
-        name: of the scale, for error messages.
-        integers: the law is an exact integer law, whose scale may be below the pitch.
-
-    Raises:
-        InvalidParameter: a parameter is out of range.
-        GridTooCoarseError: the scale is below the pitch.
-    """
+    """Check the parameters of a mechanism; raises InvalidParameter or GridTooCoarseError."""
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
     if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
@@ -125,12 +115,9 @@ def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, int
 
 
 def choose_pitch(sensitivity: float, dimension: int) -> float:
-    """Return the largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity.
+    """Return the largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity; raises InvalidParameter.
 
     Snapping to multiples of g then adds less than 1e-6 of the sensitivity. The result depends on public values only.
-
-    Raises:
-        InvalidParameter: the sensitivity is not positive, or the dimension is out of range.
     """
     _check_positive(sensitivity, "sensitivity")
     if not 1 <= dimension <= _MAX_DIMENSION:
@@ -184,8 +171,7 @@ class NoiseMechanism(ABC):
     def delta(self, epsilon: float) -> float:
         """Return (1 + e^epsilon) * distance, the delta that the sampler adds (from P' <= P + d and Q <= Q' + d).
 
-        Raises:
-            InvalidParameter: epsilon lies outside [1e-9, 64].
+        Raises InvalidParameter.
         """
         return (1.0 + math.exp(check_epsilon(epsilon))) * self.distance
 
@@ -213,8 +199,7 @@ class SphericalLaplace(NoiseMechanism):
     def for_epsilon(cls, sensitivity: float, epsilon: float, dimension: int, pitch: float) -> SphericalLaplace:
         """Create epsilon-private noise for an L2 sensitivity that holds on the lattice; the scale is rounded up.
 
-        Raises:
-            InvalidParameter, GridTooCoarseError: epsilon is out of range, or as the class.
+        Raises InvalidParameter or GridTooCoarseError.
         """
         return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
 
@@ -252,9 +237,7 @@ class RoundedGaussian(NoiseMechanism):
 
         `delta` includes the contribution of the sampler.
 
-        Raises:
-            InvalidParameter, GridTooCoarseError: epsilon or delta is out of range, delta is below the contribution of
-                the sampler, or as the class.
+        Raises InvalidParameter or GridTooCoarseError.
         """
         sampler = (1.0 + math.exp(check_epsilon(epsilon))) * SAMPLER_DISTANCE
         if check_delta(delta) <= sampler:
@@ -300,8 +283,7 @@ class DiscreteLaplace(NoiseMechanism):
     def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
         """Create epsilon-private noise for an L1 sensitivity in lattice units; the scale is rounded up to k/2^20.
 
-        Raises:
-            InvalidParameter: epsilon is out of range, or as the class.
+        Raises InvalidParameter.
         """
         exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
         return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
@@ -398,16 +380,7 @@ def _poisson_law(mean: Fraction) -> _Poisson:
 
 
 def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
-    """Decide in float64 whether a candidate mode + step is accepted.
-
-    Args:
-        law: the law.
-        draws: three uniform integers below 2^64.
-        sign: of the step.
-
-    Returns:
-        (step,) if the candidate is accepted, () if it is rejected, None if float64 does not suffice.
-    """
+    """Decide in float64 whether a candidate mode + step is accepted."""
     which, position, level = ((d + 0.5) * 2.0**-64 for d in draws)
     width = 1 + law.peak / 2
     flat = width / (1 + width)

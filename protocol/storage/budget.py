@@ -146,14 +146,7 @@ class BudgetTotal:
 
 
 class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="charge"):
-    """A charged release, as it is stored.
-
-    Attributes:
-        time: of the charge, UTC, in ISO 8601.
-        claim, name, unit, reason: of the `Charge`; the claim in hexadecimal.
-        epsilon, delta, multiplier, distance: of its event; epsilon is None where there is none.
-        parts: of the `Charge`, one after the other.
-    """
+    """A charged release, as it is stored: a `Charge`, its event, and the time (UTC, ISO 8601); the claim in hex."""
 
     time: str
     claim: str
@@ -229,14 +222,11 @@ class BudgetFile(Database):
     ) -> None:
         """
         Args:
-            path: the file, in an existing folder.
-            create: create the file if it does not exist.
+            path: the file, in an existing folder; `create` creates it if it does not exist.
             timeout: seconds to wait for another process.
             ledger: reads a store that is in the place of the file, and that becomes a budget file then.
 
-        Raises:
-            BudgetFileError: the file is missing, of another program or a newer version, damaged, readable by others,
-                in use, or not writable.
+        Raises BudgetFileError.
         """
         self.path = Path(path)
         _check_private(self.path, create)
@@ -321,8 +311,7 @@ class BudgetFile(Database):
     def make_limit(self, limit: PrivacyLimit) -> None:
         """Set the limit of a file without charges, as its first user does; a second time changes nothing.
 
-        Raises:
-            InvalidParameter: the file has another limit, or charges and no limit.
+        Raises InvalidParameter.
         """
         with self._transaction():
             records = self._records()
@@ -369,7 +358,6 @@ class BudgetFile(Database):
 
         Args:
             rows: digest of the table that they are computed from; None where the owner's word must do.
-            charges: the releases.
             again: whether the owner accepts that its part is in two exact sums.
 
         Raises:
@@ -386,15 +374,10 @@ class BudgetFile(Database):
                 self._append(ChargeRecord.of(charge, _now()))
 
     def release_once(self, claim: bytes, result: bytes) -> None:
-        """Record the result that a charge has paid for, before it leaves; the same result a second time is nothing new.
+        """Record (as an HMAC) the one result that a charge has paid for, before it leaves; the same again is nothing
+        new.
 
-        Args:
-            claim: identifies what is released.
-            result: the released values. The file has their HMAC under its key.
-
-        Raises:
-            BudgetExceededError: another result was recorded under this claim.
-            BudgetFileError: the file is damaged, or cannot be written.
+        Raises BudgetExceededError if another result was recorded under this claim, or BudgetFileError.
         """
         digest = self._hmac(b"result", result)
         with self._transaction():
@@ -500,13 +483,11 @@ class BudgetFile(Database):
         """Import all charges of another file, and its limit where this one has none. What this one has is not imported.
 
         Args:
-            other: the other file.
             keeps: whether the releases of a claim (in hexadecimal) have no results of their own, so that one charge is
                 enough. Others are imported under a new claim: a run that continues with this file is charged anew.
 
-        Raises:
-            InvalidParameter: this file has a limit that allows more than that of the other one.
-            BudgetFileError: this file has a successor.
+        Raises InvalidParameter if this limit allows more than the other one, BudgetFileError if this file has a
+        successor.
         """
         with other._transaction():
             records = other._records()

@@ -15,13 +15,7 @@ __all__ = ["Database", "Header"]
 
 
 class Header(NamedTuple):
-    """What identifies a database file.
-
-    Attributes:
-        application: SQLite's `application_id`.
-        format: SQLite's `user_version`.
-        objects: the number of tables, indexes, views and triggers.
-    """
+    """SQLite's `application_id` and `user_version`, and the number of tables, indexes, views and triggers."""
 
     application: int
     format: int
@@ -37,15 +31,7 @@ class Database(ABC):
     """A connection to one SQLite file. Subclasses define the tables and the errors."""
 
     def __init__(self, path: Path | None, *, timeout: float, check_same_thread: bool = True) -> None:
-        """
-        Args:
-            path: the file; None for a database in memory.
-            timeout: seconds to wait for a transaction of another connection.
-            check_same_thread: whether only this thread may use the connection.
-
-        Raises:
-            PsephosError: the file cannot be opened (`_failure`).
-        """
+        """Open a file, or a database in memory; `timeout`: seconds to wait for another connection."""
         self._path = path
         with self._named_errors():
             self._connection = sqlite3.connect(
@@ -101,9 +87,4 @@ class Database(ABC):
 
     @abstractmethod
     def _failure(self, error: sqlite3.Error, code: int) -> PsephosError:
-        """Return the error to raise.
-
-        Args:
-            error: SQLite's error.
-            code: its primary result code (https://sqlite.org/rescode.html); SQLITE_CORRUPT if it has none.
-        """
+        """Return the error to raise."""

@@ -142,13 +142,7 @@ def _write(path: FilePath, document: dict[str, Any]) -> None:
 
 @contextmanager
 def _reading(path: FilePath, what: str, kty: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON document of a key file; turn errors, including those of the code that uses it, into KeyFileError.
-
-    Args:
-        path: the file.
-        what: what the file contains, for errors.
-        kty: the type that the document must have.
-    """
+    """Yield the JSON document of a key file; turn errors, also those of the code that uses it, into KeyFileError."""
     try:
         with Path(path).open(encoding="ascii") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -75,15 +75,13 @@ class Store(Database):
         """
         Args:
             path: a file; its folder is created if necessary, and must be accessible to its owner only (mode 0700). None
-                for a store in memory.
-            identity: what the store belongs to (JSON values: run, role, version, ...). A file with another identity is
-                refused.
+                for a
+                store in memory.
+            identity: what the store belongs to (JSON values). A file with another identity is refused.
             exclusive: let nobody else open the file until this store is closed.
             timeout: seconds to wait for a transaction of another process.
 
-        Raises:
-            JournalError: the file is not a store, has another format or identity, is damaged, readable by others, in
-                use or not writable.
+        Raises JournalError.
         """
         self._process, self._lock = os.getpid(), threading.RLock()
         self._encrypts = path is not None
@@ -178,8 +176,7 @@ class Store(Database):
 
         No other process writes meanwhile.
 
-        Raises:
-            JournalError: the transaction cannot be started or committed; nothing was written.
+        Raises JournalError.
         """
         with self._lock:
             if os.getpid() != self._process:
@@ -188,11 +185,7 @@ class Store(Database):
                 yield
 
     def get(self, space: str, name: bytes) -> bytes | None:
-        """Return the value of a name in a space; None if there is none.
-
-        Raises:
-            JournalError: the value is damaged.
-        """
+        """Return the value of a name in a space; None if there is none; raises JournalError."""
         with self._lock:
             # One statement for value and key: another process may replace the key between two.
             query = "SELECT *, " + self._key_column() + " FROM records WHERE space = ? AND name = ?"  # noqa: S608
@@ -206,11 +199,7 @@ class Store(Database):
             return name
 
     def items(self, space: str, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the names above `after` in a space, in ascending order, with their values.
-
-        Raises:
-            JournalError: a value is damaged.
-        """
+        """Yield the names above `after` in a space, in ascending order, with their values; raises JournalError."""
         with self._lock:
             query = "SELECT name FROM records WHERE space = ? AND name > ? ORDER BY name"
             names = [name for (name,) in self._run(query, space, after)]
@@ -222,8 +211,7 @@ class Store(Database):
     def put(self, space: str, name: bytes, content: bytes) -> None:
         """Set the value of a name. It is on disk when this returns, or when the transaction around it is committed.
 
-        Raises:
-            JournalError: the value cannot be written; the old one remains.
+        Raises JournalError.
         """
         with self.transaction():
             if not self._encrypts or space not in ERASED_SPACES:
@@ -299,11 +287,7 @@ class OnceLedger:
     """
 
     def __init__(self, store: Store | None = None, owner: str = "") -> None:
-        """
-        Args:
-            store: where the answers are kept; by default a store in memory, which lasts as long as this object.
-            owner: whose ledger it is, if several share a store.
-        """
+        """Keep the answers of `owner` in a store; by default in memory, as long as this object lasts."""
         self._store, self._space = store, f"once {owner}"
 
     def do_once(self, claim: bytes, subject: bytes, make: Callable[[], bytes]) -> bytes:
@@ -355,8 +339,7 @@ def _make_private(path: Path) -> None:
     An existing file is not opened: closing it again would release the locks that another connection of this process has
     on it (sqlite.org/howtocorrupt.html, section 2.2).
 
-    Raises:
-        JournalError: others can read the file or the folder, or they cannot be created.
+    Raises JournalError.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -42,8 +42,7 @@ def _class_name(cls: type) -> str:
 def storable(cls: Class) -> Class:
     """Register a frozen dataclass, whose values can then be stored under its module and name. A class decorator.
 
-    Raises:
-        TypeError: the class is not a frozen dataclass.
+    Raises TypeError.
     """
     if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise TypeError(f"{cls.__name__} is not a frozen dataclass, so its objects are not values")
@@ -63,11 +62,7 @@ def storable_as(to_fields: Callable[[Any], dict[str, Any]]) -> Callable[[Class],
 
 
 def encode(value: Any) -> bytes:
-    """Encode a value.
-
-    Raises:
-        TypeError: it is not a value as the module defines them, which is a mistake in the role's code.
-    """
+    """Encode a value; raises TypeError."""
     return cbor2.dumps(_to_cbor(value))
 
 
@@ -98,11 +93,7 @@ def _not_storable(value: Any) -> TypeError:
 
 
 def decode(data: bytes) -> Any:
-    """Decode a value.
-
-    Raises:
-        JournalError: the bytes are not an encoded value, or name a class that this version does not have.
-    """
+    """Decode a value; raises JournalError."""
     try:
         return _from_cbor(cbor2.loads(data))
     except JournalError:

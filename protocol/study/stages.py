@@ -62,14 +62,7 @@ __all__ = [
 @storable
 @dataclass(frozen=True)
 class StageState:
-    """The state of a `StagedRole`.
-
-    Attributes:
-        stage: the number of the current stage, from 0.
-        state: the state of its role.
-        before: the last states of the stages before.
-        early: messages that were received before their stage.
-    """
+    """The number and the state of the current stage, the last states of those before, and messages for later ones."""
 
     stage: int
     state: Any = field(repr=False)
@@ -87,11 +80,7 @@ class StagedRole(Role):
     reads = frozenset(Kind)
 
     def __init__(self, name: str, *stages: Stage) -> None:
-        """
-        Args:
-            name: the name of the role, and of the role of each stage.
-            stages: the first takes no argument, the second the result of the first, and so on.
-        """
+        """Run stages of one name: the first takes no argument, the second the result of the first, and so on."""
         self.name, self._stages = name, stages
         # The role of a stage is a function of the last states of the stages before. Constructing it may take long, so
         # the function remembers its values.
@@ -175,7 +164,6 @@ class StagedRole(Role):
         return self.stage(state).awaits(state.state)
 
     def result(self, state: StageState) -> Any:
-        """Return the result of the last stage."""
         return self.stage(state).result(state.state) if self._is_last(state) else None
 
 
@@ -214,11 +202,6 @@ class JoinStage(Machine):
     reads = frozenset({Kind.JOINED})
 
     def __init__(self, name: str, study: Study) -> None:
-        """
-        Args:
-            name: the name of this role.
-            study: the study that the roles join.
-        """
         self.name, self.study, self._required = name, study, frozenset(study.must_join)
 
     def _start(self) -> Step:
@@ -226,13 +209,7 @@ class JoinStage(Machine):
 
     @takes(JoinedRoles, Kind.JOINED)
     def add(self, state: JoinedRoles, entry: Entry) -> Step:
-        """Record that the sender has joined.
-
-        Raises:
-            MessageError: the message is malformed.
-            WrongRoundError: it belongs to another study.
-            UnexpectedMessageError: the sender is not a role of the study, or has joined before.
-        """
+        """Record that the sender has joined; raises MessageError, WrongRoundError or UnexpectedMessageError."""
         Reader(entry.data, Kind.JOINED, self.study.digest, length=SEALING_KEY_BYTES)
         if entry.sender not in self.study.members.keys or entry.sender in state.joined:
             raise UnexpectedMessageError(
@@ -244,7 +221,6 @@ class JoinStage(Machine):
         return state.joined if self._required <= set(state.joined) else None
 
     def awaits(self, state: Any) -> MissingMessages | None:
-        """Return the join messages of the required roles that have not joined."""
         missing = sorted(self._required - set(state.state.joined))
         return MissingMessages(Kind.JOINED, tuple(missing)) if missing else None
 
@@ -255,11 +231,7 @@ class JoinStage(Machine):
 @storable
 @dataclass(frozen=True)
 class ComparingKeys:
-    """The holders' keys have not all come.
-
-    Attributes:
-        failed: the holders that report a failed key generation, each with its reason.
-    """
+    """The holders' keys have not all come; `failed`: the holders that report a failure, with their reasons."""
 
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -280,11 +252,7 @@ class AgreedKey:
 @storable
 @dataclass(frozen=True)
 class NoKey:
-    """The key generation has failed, or holders have published different keys. The study ends here.
-
-    Attributes:
-        why: the reason.
-    """
+    """The key generation has failed, or holders have published different keys: the study ends here, for this reason."""
 
     why: str
 
@@ -300,12 +268,7 @@ class KeyStage(Machine):
     reads = frozenset({Kind.PUBLIC_KEY, Kind.FAILED_CEREMONY})
 
     def __init__(self, name: str, study: Study, own: ThresholdKey | None = None) -> None:
-        """
-        Args:
-            name: the name of this role.
-            study: the study that the key is for.
-            own: the key that this holder has generated with the others; None for roles that hold no share.
-        """
+        """Compare with `own`, the key that this holder has made with the others; None for other roles."""
         self.name, self.study, self._own = name, study, own
 
     def _start(self) -> Step:
@@ -330,9 +293,7 @@ class KeyStage(Machine):
     def give_up(self, state: ComparingKeys, entry: Entry) -> Step:
         """Record a holder's report that the key generation has failed; give up when t holders have reported it.
 
-        Raises:
-            UnexpectedMessageError: the sender is not a holder, or has reported before.
-            MessageError: the message has no valid reason.
+        Raises UnexpectedMessageError or MessageError.
         """
         reports = dict(state.failed)
         if entry.sender not in self.study.holders or entry.sender in reports:
@@ -368,13 +329,7 @@ def encode_key(study: Study, key: ThresholdKey) -> bytes:
 
 
 def decode_key(study: Study, data: bytes) -> ThresholdKey:
-    """Decode a published key.
-
-    Raises:
-        MessageError: the bytes are not such a message of this study.
-        AgreementError: the key is not as the study requires.
-        PsephosError: the key is invalid.
-    """
+    """Decode a published key; raises MessageError, AgreementError or PsephosError."""
     size, holders = (study.degree + 1) * study.key_bits // 8, len(study.holders)
     reader = Reader(data, Kind.PUBLIC_KEY, study.digest, length=16 + size * (3 + holders))
     n, ceremony = reader.integer(size), reader.take(16)
@@ -399,11 +354,7 @@ def initial_stages(name: str, study: Study) -> list[Stage]:
 @storable
 @dataclass(frozen=True)
 class PublishedResult:
-    """What the curator released.
-
-    Attributes:
-        content: bytes, whose meaning the study's protocol defines.
-    """
+    """What the curator released, in bytes whose meaning the study's protocol defines."""
 
     content: bytes = field(repr=False)
 
@@ -419,12 +370,7 @@ class PublishStage(Machine):
     name = CURATOR
 
     def __init__(self, study: Study, make: Callable[[], bytes], ledger: OnceLedger) -> None:
-        """
-        Args:
-            study: the study.
-            make: draws the noise, fits, and returns the release.
-            ledger: keeps the release, so that no second one is drawn.
-        """
+        """Publish what `make` returns, which draws the noise; the ledger keeps it, so that it is drawn once."""
         self._study, self._make, self._ledger = study, make, ledger
 
     def _start(self) -> Step:
@@ -487,11 +433,9 @@ class ResultWatcher(DelegatingRole):
         return state.published is None and super().listens(state)
 
     def awaits(self, state: ResultWatcherState) -> MissingMessages | None:
-        """Return what the inner role waits for; if that is nothing, the result."""
         if state.published is not None:
             return None
         return super().awaits(state) or MissingMessages(Kind.RESULT, (CURATOR,))
 
     def result(self, state: ResultWatcherState) -> PublishedResult | None:
-        """Return what the curator published."""
         return state.published

@@ -49,13 +49,7 @@ ProtocolName = Literal[
 
 @dataclass(frozen=True)
 class Member:
-    """One party of a study.
-
-    Attributes:
-        name: the party's name.
-        key: its verification key.
-        holder: its number as a key holder, from 1; 0 if it is not one.
-    """
+    """One party of a study; `holder`: its number as a key holder, from 1, or 0 if it is not one."""
 
     name: str
     key: VerificationKey
@@ -315,11 +309,7 @@ class Study:
         return (CURATOR, *self.holders) if self.uses_key else tuple(self.members.keys)
 
     def roles_of(self, key: VerificationKey) -> list[str]:
-        """Return the names of the roles with this verification key.
-
-        Raises:
-            StudyError: there is none.
-        """
+        """Return the names of the roles with this verification key; raises StudyError."""
         names = [name for name, member_key in self.members.keys.items() if member_key == key]
         if not names:
             raise StudyError(
@@ -329,11 +319,7 @@ class Study:
         return names
 
     def ceremony(self, context: bytes | None = None) -> CeremonyTerms:
-        """Return the terms under which the holders generate the key.
-
-        Args:
-            context: what the ceremony is for, 32 bytes; by default derived from this study.
-        """
+        """Return the terms under which the holders generate the key; `context`: 32 bytes, by default this study's."""
         if context is None:
             context = hashlib.sha256(b"psephos study ceremony\0" + self.digest).digest()
         return CeremonyTerms(self.key_bits, len(self.holders), self.threshold, context, self.trial, self.degree)
@@ -348,12 +334,7 @@ class Study:
             )
 
     def nonce_for(self, key: ThresholdKey | None, purpose: str = "round") -> bytes:
-        """Return the nonce of a round or series of this study, 16 bytes.
-
-        Args:
-            key: the key of the round; None for a protocol without a key.
-            purpose: distinguishes several rounds or series.
-        """
+        """Return the nonce (16 bytes) of a round or series under a key; `purpose` distinguishes several."""
         key_digest = b"" if key is None else key.digest
         return hashlib.sha256(b"psephos study nonce\0" + self.digest + key_digest + purpose.encode()).digest()[:16]
 
@@ -409,11 +390,7 @@ class Study:
 
     @classmethod
     def parse(cls, text: str) -> Study:
-        """Parse TOML in any layout.
-
-        Raises:
-            StudyError: the text is not TOML; a field is missing, unknown or of another type; or a term is invalid.
-        """
+        """Parse TOML in any layout; raises StudyError."""
         try:
             document = parse_toml(text)
         except ValueError as error:
@@ -455,11 +432,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Study:
-        """Read a study from a file.
-
-        Raises:
-            StudyError: the file cannot be read or is not a valid study.
-        """
+        """Read a study from a file; raises StudyError."""
         try:
             return cls.parse(read_text(path, MOST_BYTES))
         except OSError as error:
@@ -468,11 +441,7 @@ class Study:
             raise StudyError(f"{path} is not a study, because it is not text") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the study to a new file.
-
-        Raises:
-            StudyError: the file exists or cannot be written.
-        """
+        """Write the study to a new file; raises StudyError."""
         try:
             with Path(path).open("x", encoding="utf-8") as file:
                 file.write(self.text())
