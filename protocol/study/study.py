@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 import tomli_w
@@ -342,51 +342,20 @@ class Study:
 
     def text(self) -> str:
         """Return the canonical form, in TOML."""
-        return tomli_w.dumps(
-            {
-                "psephos_study": FORMAT,
-                "title": self.title,
-                "nonce": self.nonce.hex(),
-                "release": {
-                    "protocol": self.protocol,
-                    "method": self.method,
-                    "epsilon": float(self.epsilon),
-                    "delta": _without_negative_zero(float(self.delta)),
-                    "public": self.public,
-                    "parameters": {
-                        name: _without_negative_zero(value) for name, value in sorted(self.parameters.items())
-                    },
-                },
-                "data": {
-                    "label": self.label,
-                    "classes": list(self.classes),
-                    "features": list(self.features),
-                    "public_table": self.public_table.hex(),
-                    "samples": self.samples,
-                },
-                "vote": {
-                    "minimum_ballots": self.minimum_ballots,
-                    "proofs": self.proofs,
-                    "closes": self.closes,
-                    "patience": self.patience,
-                },
-                "key": {
-                    "bits": self.key_bits,
-                    **({"degree": self.degree} if self.degree > 1 else {}),
-                    "threshold": self.threshold,
-                    "confirmations": self.confirmations,
-                    "trial": self.trial,
-                },
-                "curator": {
-                    **({"name": self.curator_name} if self.curator_name else {}),
-                    "key": self.curator.raw.hex(),
-                },
-                "party": [
-                    {"name": member.name, "key": member.key.raw.hex(), "holder": member.holder}
-                    for member in self.parties
-                ],
-            }
+        file = _StudyFile(
+            psephos_study=FORMAT,
+            title=self.title,
+            nonce=self.nonce.hex(),
+            release=_table_of(self, _ReleaseTable),
+            data=_table_of(self, _DataTable),
+            vote=_table_of(self, _VoteTable),
+            key=_table_of(self, _KeyTable),
+            curator=_CuratorTable(name=self.curator_name, key=self.curator.raw.hex()),
+            party=[
+                _PartyTable(name=party.name, key=party.key.raw.hex(), holder=party.holder) for party in self.parties
+            ],
         )
+        return tomli_w.dumps(msgspec.to_builtins(file))
 
     @classmethod
     def parse(cls, text: str) -> Study:
@@ -402,32 +371,16 @@ class Study:
             file = msgspec.convert(document, _StudyFile)
         except msgspec.ValidationError as error:
             raise StudyError(f"a field of the study is wrong: {error}") from None
+        tables = (file.release, file.data, file.vote, file.key)
+        terms = {name: getattr(table, name) for table in tables for name in table.__struct_fields__}
+        terms["public_table"] = _from_hex("public_table", file.data.public_table)
         return cls(
             title=file.title,
             nonce=_from_hex("nonce", file.nonce),
-            protocol=file.release.protocol,  # type: ignore[arg-type]  # checked by the constructor, as is `proofs`
-            method=file.release.method,
-            epsilon=file.release.epsilon,
-            delta=file.release.delta,
-            public=file.release.public,
-            parameters=file.release.parameters,
-            label=file.data.label,
-            classes=file.data.classes,
-            features=file.data.features,
-            public_table=_from_hex("public_table", file.data.public_table),
-            samples=file.data.samples,
-            minimum_ballots=file.vote.minimum_ballots,
-            proofs=file.vote.proofs,  # type: ignore[arg-type]
-            closes=file.vote.closes,
-            patience=file.vote.patience,
-            key_bits=file.key.bits,
-            degree=file.key.degree,
-            threshold=file.key.threshold,
-            confirmations=file.key.confirmations,
-            trial=file.key.trial,
             curator=_verification_key(file.curator.key),
             curator_name=file.curator.name,
             parties=tuple(Member(party.name, _verification_key(party.key), party.holder) for party in file.party),
+            **terms,
         )
 
     @classmethod
@@ -470,9 +423,18 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _without_negative_zero(value: Any) -> Any:
-    """Return 0.0 for -0.0, which is equal to it and must not change the digest of a study."""
-    return value + 0.0 if type(value) is float else value
+def _table_of(study: Study, table: type[_T]) -> _T:
+    """Return the table of a study's file with the study's terms."""
+    return table(**{name: _written(name, getattr(study, name)) for name in table.__struct_fields__})
+
+
+def _written(name: str, value: Any) -> Any:
+    """Return a term as it is written: 0.0 for -0.0, which is equal to it and must not change the digest."""
+    if isinstance(value, Mapping):
+        return {key: _written(key, inner) for key, inner in sorted(value.items())}
+    if type(value) is float or name in ("epsilon", "delta"):
+        return float(value) + 0.0
+    return value.hex() if isinstance(value, bytes) else value
 
 
 def _from_hex(name: str, text: str) -> bytes:
@@ -491,12 +453,17 @@ def _verification_key(text: str) -> VerificationKey:
 
 # -- the tables of a study's file
 
+_T = TypeVar("_T", bound=Struct)
+
 _Integer = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]
 """TOML's integers have 64 bits."""
 
 
-class _Table(Struct, forbid_unknown_fields=True):
-    """A table whose fields are all required, unless they have a default, and of exactly these types."""
+class _Table(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A table whose fields are all required, unless they have a default, and of exactly these types.
+
+    The fields of the four tables of terms are those of `Study`, in the order of the canonical form.
+    """
 
 
 class _ReleaseTable(_Table):
@@ -523,17 +490,17 @@ class _VoteTable(_Table):
     patience: _Integer
 
 
-class _KeyTable(_Table):
-    bits: _Integer
+class _KeyTable(_Table, kw_only=True):
+    key_bits: _Integer = msgspec.field(name="bits")
+    degree: _Integer = 1
     threshold: _Integer
     confirmations: _Integer
     trial: bool
-    degree: _Integer = 1
 
 
-class _CuratorTable(_Table):
-    key: str
+class _CuratorTable(_Table, kw_only=True):
     name: str = ""
+    key: str
 
 
 class _PartyTable(_Table):
