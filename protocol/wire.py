@@ -17,6 +17,7 @@ __all__ = [
     "DIGEST_BYTES",
     "HEADER_BYTES",
     "Audience",
+    "ByteReader",
     "Kind",
     "Reader",
     "frame",
@@ -147,7 +148,39 @@ def messages_in(data: bytes, *kinds: Kind) -> list[bytes]:
     return [part for part in parts if len(part) >= HEADER_BYTES and part[len(_MAGIC)] in kinds]
 
 
-class Reader:
+class ByteReader:
+    """Reads the fields of an encoded value, from its first byte to its last."""
+
+    def __init__(self, data: bytes, what: str, offset: int = 0) -> None:
+        """Start at an offset; errors call the value `what`, such as "an entry"."""
+        self._data, self._what, self._offset = data, what, offset
+
+    @property
+    def _left(self) -> int:
+        return len(self._data) - self._offset
+
+    def take(self, count: int) -> bytes:
+        """Return the next `count` bytes; raises MessageError."""
+        if count > self._left:
+            raise MessageError(f"{self._what} ends early")
+        self._offset += count
+        return self._data[self._offset - count : self._offset]
+
+    def integer(self, count: int) -> int:
+        """Return the next `count` bytes as an unsigned integer, big-endian; raises MessageError."""
+        return int.from_bytes(self.take(count), "big")
+
+    def rest(self) -> bytes:
+        """Return all remaining bytes."""
+        return self.take(self._left)
+
+    def end(self) -> None:
+        """Raise MessageError if any bytes are left."""
+        if self._left:
+            raise MessageError(f"{self._what} has {self._left} bytes too many")
+
+
+class Reader(ByteReader):
     """Decodes one message, from its first byte to its last."""
 
     def __init__(self, data: bytes, kind: Kind, session: bytes | None, *, length: int | None = None) -> None:
@@ -173,24 +206,4 @@ class Reader:
             raise MessageError(
                 f"a {kind.title} of this run has {length} bytes of content, not {len(data) - HEADER_BYTES}"
             )
-        self._data, self._offset, self._kind = data, HEADER_BYTES, kind
-
-    def take(self, count: int) -> bytes:
-        """Return the next `count` bytes; raises MessageError."""
-        if count > len(self._data) - self._offset:
-            raise MessageError(f"a {self._kind.title} ends early")
-        self._offset += count
-        return self._data[self._offset - count : self._offset]
-
-    def integer(self, count: int) -> int:
-        """Return the next `count` bytes as an unsigned integer, big-endian; raises MessageError."""
-        return int.from_bytes(self.take(count), "big")
-
-    def rest(self) -> bytes:
-        """Return all remaining bytes."""
-        return self.take(len(self._data) - self._offset)
-
-    def end(self) -> None:
-        """Raise MessageError if any bytes are left."""
-        if self._offset != len(self._data):
-            raise MessageError(f"a {self._kind.title} has {len(self._data) - self._offset} bytes too many")
+        super().__init__(data, f"a {kind.title}", HEADER_BYTES)

@@ -16,7 +16,7 @@ from psephos.protocol.board.history import Head
 from psephos.protocol.errors import MessageError
 from psephos.protocol.roles import BOARD
 from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey, VerificationKey
-from psephos.protocol.wire import DIGEST_BYTES
+from psephos.protocol.wire import DIGEST_BYTES, ByteReader
 
 __all__ = ["SignedEntry"]
 
@@ -73,22 +73,21 @@ class SignedEntry:
     @classmethod
     def decode(cls, data: bytes) -> SignedEntry:
         """Decode an entry. The signature is not verified; raises MessageError."""
-        reader = _EntryReader(data)
+        reader = ByteReader(data, "an entry")
         if reader.take(len(_MAGIC)) != _MAGIC:
             raise MessageError("these bytes are not an entry of this version")
         session = reader.take(DIGEST_BYTES)
-        author = reader.text()
-        receiver = reader.text()
+        author = _text(reader)
+        receiver = _text(reader)
         place = reader.integer(8)
         head = Head(reader.integer(8), reader.take(DIGEST_BYTES))
-        phase = reader.text()
+        phase = _text(reader)
         secret = reader.integer(1)
         if secret > 1:
             raise MessageError(f"the flag of a secret entry is 0 or 1, not {secret}")
         body = reader.take(reader.integer(4))
         signature = reader.take(SIGNATURE_BYTES)
-        if reader.left:
-            raise MessageError(f"an entry has {reader.left} bytes too many")
+        reader.end()
         return cls(session, author, receiver, place, head, phase, bool(secret), body, signature)
 
 
@@ -97,28 +96,8 @@ def _encode_text(value: str) -> bytes:
     return bytes([len(data)]) + data
 
 
-class _EntryReader:
-    """Reads the fields of an entry, one after another."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._offset = data, 0
-
-    @property
-    def left(self) -> int:
-        """The number of bytes that were not read yet."""
-        return len(self._data) - self._offset
-
-    def take(self, count: int) -> bytes:
-        if count > self.left:
-            raise MessageError("an entry ends early")
-        self._offset += count
-        return self._data[self._offset - count : self._offset]
-
-    def integer(self, count: int) -> int:
-        return int.from_bytes(self.take(count), "big")
-
-    def text(self) -> str:
-        try:
-            return self.take(self.integer(1)).decode()
-        except UnicodeDecodeError:
-            raise MessageError("a name in an entry is not UTF-8") from None
+def _text(reader: ByteReader) -> str:
+    try:
+        return reader.take(reader.integer(1)).decode()
+    except UnicodeDecodeError:
+        raise MessageError("a name in an entry is not UTF-8") from None
