@@ -59,11 +59,8 @@ class BoardFile(Database):
         """Create the tables of a new file, or check those of an existing one."""
         header = self._header()
         if header.is_new:
-            for statement in _STATEMENTS:
-                self._run(statement)
+            self._create(_APPLICATION, _FORMAT, _STATEMENTS)
             self._run("INSERT INTO about VALUES (?)", copy)
-            self._run(f"PRAGMA application_id = {_APPLICATION}")
-            self._run(f"PRAGMA user_version = {_FORMAT}")
             return
         if header.application != _APPLICATION:
             raise BoardError(f"{self._path} is not a board but a database of another program; name another file")
@@ -71,9 +68,7 @@ class BoardFile(Database):
             raise BoardError(
                 f"{self._path} is a board of format {header.format}; this version of Psephos reads {_FORMAT}"
             )
-        schema = {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")}
-        if schema != set(_STATEMENTS):
-            # A view in place of a table may take for ever to compute; a trigger may delete entries.
+        if not self._has_schema(_STATEMENTS):  # a view may take for ever to compute; a trigger may delete entries
             raise BoardError(f"{self._path} is not a board: it has other tables; name another file")
 
     def post(self, data: bytes) -> None:

@@ -243,7 +243,7 @@ class BudgetFile(Database):
         """Create the tables of a new file, or check everything in an existing one."""
         header = self._header()
         if header.is_new:
-            self._create()
+            self._create_log()
             return
         if header.application == STORE_APPLICATION and ledger is not None:
             self._convert(ledger)
@@ -255,19 +255,15 @@ class BudgetFile(Database):
                 f"{self._path} is a budget file of format {header.format}; this version of Psephos reads {_FORMAT}. "
                 "Nothing was changed in it: use it with the version that wrote it"
             )
-        schema = {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")}
-        if schema != set(_STATEMENTS) or self._run("PRAGMA integrity_check(1)") != [("ok",)]:
+        if not self._has_schema(_STATEMENTS) or self._run("PRAGMA integrity_check(1)") != [("ok",)]:
             raise self._damaged()
         self._records()
         if header.format != _FORMAT:
             self._run(f"PRAGMA user_version = {_FORMAT}")
 
-    def _create(self) -> None:
-        for statement in _STATEMENTS:
-            self._run(statement)
+    def _create_log(self) -> None:
+        self._create(_APPLICATION, _FORMAT, _STATEMENTS)
         self._run("INSERT INTO about VALUES (1, ?, ?)", os.urandom(_KEY_BYTES), b"")
-        self._run(f"PRAGMA application_id = {_APPLICATION}")
-        self._run(f"PRAGMA user_version = {_FORMAT}")
 
     def _convert(self, ledger: Ledger) -> None:
         """Replace the tables of an identity's store, in the transaction that reads them.
@@ -285,7 +281,7 @@ class BudgetFile(Database):
         limit, charges = ledger(values)
         self._run("DROP TABLE records")
         self._run("DROP TABLE IF EXISTS secret")
-        self._create()
+        self._create_log()
         if limit is not None:
             self.set_limit(limit)
         for charge in charges:

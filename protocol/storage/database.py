@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +52,17 @@ class Database(ABC):
         ((version,),) = self._run("PRAGMA user_version")
         ((objects,),) = self._run("SELECT count(*) FROM sqlite_schema")
         return Header(application, version, objects)
+
+    def _create(self, application: int, version: int, statements: Iterable[str]) -> None:
+        """Create the tables of a new file, and mark it."""
+        for statement in statements:
+            self._run(statement)
+        self._run(f"PRAGMA application_id = {application}")
+        self._run(f"PRAGMA user_version = {version}")
+
+    def _has_schema(self, statements: Iterable[str]) -> bool:
+        """Return whether the file has these tables and indexes, and no view or trigger, which could do anything."""
+        return {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")} == set(statements)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -123,11 +123,8 @@ class Store(Database):
         """Create the tables of a new file, or check everything that an existing file contains."""
         header = self._header()
         if header.is_new:
-            self._run(_SCHEMA)
-            self._run(_KEY_SCHEMA)
+            self._create(STORE_APPLICATION, _FORMAT, (_SCHEMA, _KEY_SCHEMA))
             self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
-            self._run(f"PRAGMA application_id = {STORE_APPLICATION}")
-            self._run(f"PRAGMA user_version = {_FORMAT}")
             self.put(*_IDENTITY, json.dumps(identity).encode())
             return
         if header.application != STORE_APPLICATION:
