@@ -97,8 +97,7 @@ def answer(
 ) -> list[Answer]:
     """Answer comparisons of l bits, as the answerer.
 
-    `shares` are the x, any integers with  x - y
-     < 2^bits; `questions` are units modulo n (checked by decoding).
+    `shares` are the x, any integers with |x - y| < 2^bits; `questions` are units modulo n (checked by decoding).
     """
     _check_bits(key, bits)
     if len(shares) != len(questions) or any(len(question) != bits for question in questions):

@@ -40,7 +40,6 @@ class SumCharges:
     """
 
     def __init__(self, options: SumOptions, budget: RunBudget, journal: Journal | None) -> None:
-        """"""
         self._options, self._budget = options, budget
         self._charged = False
         self._planned: list[Charge] = []

@@ -108,6 +108,15 @@ def test_answers_have_randomness_of_their_own() -> None:
         assert not powers & set(given_.ciphertexts)
 
 
+def test_comparisons_of_a_batch_share_no_randomness() -> None:
+    """Answers to a bare question differ by a small power of g alone where their h^r is one."""
+    public = SMALL.public_key
+    powers = {gmpy2.powmod(public.g, k, public.n) for k in range(-2 * public.u, 2 * public.u + 1)}
+    first, second = answer(public, [0, 0], [(mpz(1), mpz(1))] * 2, bits=2)
+    ratios = {gmpy2.divm(c, d, public.n) for c in first.ciphertexts for d in second.ciphertexts}
+    assert not powers & ratios
+
+
 def test_answers_round_trip() -> None:
     given_ = answer(KEY.public_key, [3], ask(KEY.public_key, [200], bits=8), bits=8)[0]
     data = given_.encode(KEY.public_key)

@@ -13,6 +13,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
+from psephos.curator.evaluation import Estimate
 from psephos.curator.ledger import Release
 from psephos.data.tables import Encoding
 from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, written_model
@@ -134,6 +135,18 @@ def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: Rel
         np.testing.assert_allclose(grid.predict(rows), regressor.predict(rows[:, :-1]), rtol=1e-12)
     high = regressor.model.ranges[0][1]
     assert max(run.rows_of(number)[0][:, 0].max() for number in range(5)) == high < 1e6
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "warned"), [(0.06, 0.01, True), (0.04, 0.01, False), (0.2, 0.1, False), (None, None, False)]
+)
+def test_many_clipped_rows_are_warned_of(
+    result: EvaluationResult, value: float | None, error: float | None, warned: bool
+) -> None:
+    assert result.estimate.errors is not None
+    errors = replace(result.estimate.errors, clipped=Estimate(value, error))
+    page = replace(result, estimate=replace(result.estimate, errors=errors)).page()
+    assert any("clipped" in text for text in page.warnings) == warned
 
 
 def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor: ReleasedRegressor) -> None:

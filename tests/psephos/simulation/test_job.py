@@ -249,6 +249,23 @@ def invoke(*words: str) -> Any:
 KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
 
 
+def test_noise_that_hides_a_release_is_announced_with_it_and_with_no_other() -> None:
+    """The demo shows two releases and writes one of them. What the estimates say is set by hand."""
+    job = Job(JobOptions(**SHORT, dataset="breast-cancer", parties=6, epsilon=(5.0,)), beside=("soft",))
+    outcome = job.run()
+    for hidden in ("soft", "statistic"):
+        privacy = {name: outcome.privacy[name] for name in ("soft", "statistic")}
+        for name, one in privacy.items():
+            assert one.signal is not None
+            privacy[name] = replace(one, signal=replace(one.signal, useless=name == hidden))
+        result = replace(outcome, privacy=privacy)
+        assert any(f"({hidden})" in text for text in result.page().warnings)
+        model = job.model(result)
+        card = model_card(model, result, job.split, None)
+        for said in ("\n".join(model.warnings), card.partition("\n## ")[0]):
+            assert ("hides what was learned" in said) == (hidden == "statistic")
+
+
 def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:
     words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path), "--json")
     first = invoke(*words)
