@@ -301,7 +301,7 @@ class Calibration(NamedTuple):
     widest: tuple[float, float]
 
 
-class _World(NamedTuple):
+class _SimulatedData(NamedTuple):
     """Simulated parties and test rows."""
 
     rows: Array
@@ -378,7 +378,7 @@ def _world(
     rows: int,
     skewed: bool,
     generator: np.random.Generator,
-) -> _World:
+) -> _SimulatedData:
     """Simulate a world; `truth`: the factors of the public model and of a drawn error."""
     private, basis = parties * rows, contrast_basis(model.classes)
     X = _simulated_rows(model, private + _TEST_ROWS, generator)
@@ -387,7 +387,7 @@ def _world(
     labels = (chances.cumsum(axis=1) < generator.random((len(X), 1))).sum(axis=1).clip(max=model.classes - 1)
     order = _dealt(labels[:private], parties, rows, model.classes, generator) if skewed else np.arange(private)
     order = order.reshape(parties, rows)
-    return _World(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
+    return _SimulatedData(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
 
 
 def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.random.Generator) -> NDArray[np.intp]:

@@ -38,7 +38,7 @@ from psephos.protocol.ceremony.exponent import (
     verification_base,
 )
 from psephos.protocol.ceremony.messages import (
-    Said,
+    MessagesBySender,
     byte_length,
     failure,
     pack_integers,
@@ -120,7 +120,7 @@ class CeremonyHolder(PublicChecks, Machine):
         )
 
     @gathers(AwaitingSeedCommitments, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
-    def contribute(self, state: AwaitingSeedCommitments, messages: Said) -> Step:
+    def contribute(self, state: AwaitingSeedCommitments, messages: MessagesBySender) -> Step:
         """Send every other holder, sealed, the contributions to the sets that both are in, once all have committed."""
         seed_commitments = []
         for j, (name, data) in enumerate(messages.items(), 1):
@@ -134,7 +134,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return Step(AwaitingSeedContributions(material), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
 
     @gathers(AwaitingSeedContributions, Kind.SEED_CONTRIBUTIONS, lambda self, state: self.terms.names)
-    def agree(self, state: AwaitingSeedContributions, messages: Said) -> Step:
+    def agree(self, state: AwaitingSeedContributions, messages: MessagesBySender) -> Step:
         """Compute the seed of each set, a hash of all its holders' contributions, and start the first batch."""
         length = (self._contribution_bytes() + pairs.TAG_BYTES) * len(self._others())
         sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in messages.items())
@@ -150,7 +150,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._next(state, self._products_message(state, self._batch(state), self.number))
 
     @gathers(ModulusSearch, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
-    def subtract(self, state: ModulusSearch, messages: Said) -> Step:
+    def subtract(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
         state = self._with_products(state, messages)
         if self._wrong_commitments(state, self._batch_seeds(state)):
@@ -158,7 +158,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._next(state, self._differences_message(state, self._batch(state), self.number))
 
     @gathers(ModulusSearch, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
-    def multiply(self, state: ModulusSearch, messages: Said) -> Step:
+    def multiply(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Combine the accepted residues to candidates, and commit to the shares of their products.
 
         A holder that chose its share of n after it saw the others' could determine n, and know its factors.
@@ -171,12 +171,12 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._commit(replace(state, pieces=pieces), values)
 
     @gathers(ModulusSearch, Kind.COMMITMENT, lambda self, state: self.terms.names)
-    def show(self, state: ModulusSearch, messages: Said) -> Step:
+    def show(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Open the shares of n, or the test values, once all have committed to theirs."""
         return self._next(self._with_commitments(state, messages), state.values)
 
     @gathers(ModulusSearch, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
-    def test(self, state: ModulusSearch, messages: Said) -> Step:
+    def test(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Compute the moduli, discard those with small factors, and commit to the test values of the others."""
         return self._try(self._with_moduli(state, messages))
 
@@ -188,7 +188,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._next(replace(state, values=values), self._commitment_message(state, self.name, values))
 
     @gathers(ModulusSearch, Kind.TEST_VALUES, lambda self, state: self.terms.names)
-    def judge(self, state: ModulusSearch, messages: Said) -> Step:
+    def judge(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Test the candidates that passed again; then open the batch, except for the winner where there is one."""
         before, state = state.stage, self._judged(state, messages)
         if before != state.stage:
@@ -196,7 +196,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._next(state, self._opening_message(state))
 
     @gathers(ModulusSearch, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
-    def check(self, state: ModulusSearch, messages: Said) -> Step:
+    def check(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Check every rejected candidate; continue with the next batch, or with the winner."""
         if state.winner is None:
             self._check_rejected_batch(state, messages)
@@ -237,7 +237,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return Step(AwaitingExponentCommitments(state, tuple(polynomial)), (post,))
 
     @gathers(AwaitingExponentCommitments, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
-    def derive(self, state: AwaitingExponentCommitments, messages: Said) -> Step:
+    def derive(self, state: AwaitingExponentCommitments, messages: MessagesBySender) -> Step:
         """Compute theta and the verification values, and send the shares of d, sealed.
 
         A d that is not a multiple of the order, and a modulus without the agreed form, are detected here.
@@ -253,7 +253,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return Step(AwaitingExponentShares(evidence, state.polynomial, key), (post,))
 
     @gathers(AwaitingExponentShares, Kind.EXPONENT_SHARES, lambda self, state: self.terms.names)
-    def receive_shares(self, state: AwaitingExponentShares, messages: Said) -> Step:
+    def receive_shares(self, state: AwaitingExponentShares, messages: MessagesBySender) -> Step:
         """Check every share against its sender's commitments, sum them to this holder's share, and test it.
 
         The test is a partial decryption of public ciphertexts, with a proof.
@@ -284,7 +284,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return Step(AwaitingTestDecryptions(evidence, state.key, share.share()), (post,))
 
     @gathers(AwaitingTestDecryptions, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
-    def finish(self, state: AwaitingTestDecryptions, messages: Said) -> Step:
+    def finish(self, state: AwaitingTestDecryptions, messages: MessagesBySender) -> Step:
         """Check that every partial decryption is proved, and that any t of them open the public ciphertexts."""
         if self._opens_tests(state.evidence, state.key, messages):
             return Step(CeremonyDone(state.key, state.share))
@@ -303,7 +303,7 @@ class CeremonyHolder(PublicChecks, Machine):
         return Step(AwaitingOpenedSeeds(evidence), (post,))
 
     @gathers(AwaitingOpenedSeeds, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
-    def blame(self, state: AwaitingOpenedSeeds, messages: Said) -> Step:
+    def blame(self, state: AwaitingOpenedSeeds, messages: MessagesBySender) -> Step:
         """Compare all messages with what follows from the opened seeds."""
         evidence, search = state.evidence, state.evidence.search
         batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, messages))

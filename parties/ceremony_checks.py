@@ -25,7 +25,13 @@ from psephos.parties.ceremony_states import (
 )
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import opens, share_bound, test_ciphertexts, threshold_key
-from psephos.protocol.ceremony.messages import Said, byte_length, packed_bytes, unpack_integers, unpack_residues
+from psephos.protocol.ceremony.messages import (
+    MessagesBySender,
+    byte_length,
+    packed_bytes,
+    unpack_integers,
+    unpack_residues,
+)
 from psephos.protocol.ceremony.replicated import SEED_BYTES
 from psephos.protocol.ceremony.search import (
     Batch,
@@ -62,7 +68,7 @@ class PublicChecks(HolderComputation):
                 except MessageError:
                     raise CheatingError(f"holder {j} published an invalid public key") from None
 
-    def _with_products(self, state: ModulusSearch, messages: Said) -> ModulusSearch:
+    def _with_products(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
         """Return the state with the commitments to the batch's seeds and the opened products of residues."""
         commitments: dict[int, list[bytes]] = {}
         total = np.zeros_like(flat_primes(self.terms))
@@ -79,7 +85,7 @@ class PublicChecks(HolderComputation):
             digests=_with_digests(state.digests, Kind.RESIDUE_PRODUCTS, FIRST, messages),
         )
 
-    def _with_differences(self, state: ModulusSearch, messages: Said) -> ModulusSearch:
+    def _with_differences(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
         """Return the state with the opened multiples of (a - 1)(b - 1)."""
         total = np.zeros_like(flat_primes(self.terms))
         for name, data in messages.items():
@@ -91,13 +97,13 @@ class PublicChecks(HolderComputation):
     def _reduced(self, total: Flat) -> bytes:
         return (total % flat_primes(self.terms)).tobytes()
 
-    def _with_commitments(self, state: ModulusSearch, messages: Said) -> ModulusSearch:
+    def _with_commitments(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
         """Return the state with the commitments to the next messages."""
         for name, data in messages.items():
             self._read(Kind.COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
         return replace(state, digests=_with_digests(state.digests, Kind.COMMITMENT, state.stage, messages))
 
-    def _with_moduli(self, state: ModulusSearch, messages: Said) -> ModulusSearch:
+    def _with_moduli(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
         """Return the state with the candidates, before their first test."""
         chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
         rests = as_array([mpz(0)] * len(chosen))
@@ -114,7 +120,7 @@ class PublicChecks(HolderComputation):
             digests=_with_digests(state.digests, Kind.MODULUS_SHARES, FIRST, messages),
         )
 
-    def _judged(self, state: ModulusSearch, messages: Said) -> ModulusSearch:
+    def _judged(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
         """Return the state after a test: in the next stage if a candidate passed the first, with a winner after it."""
         places = state.tested if state.stage == FIRST else state.passed
         values = [self._read_values(state, name, data) for name, data in messages.items()]
@@ -137,7 +143,7 @@ class PublicChecks(HolderComputation):
         sums = tuple(mpz(sum(each)) for each in zip(*(forms[at] for _, forms in values), strict=True))
         return replace(state, winner=passed[0], form_sums=sums)
 
-    def _check_rejected_batch(self, state: ModulusSearch, messages: Said) -> None:
+    def _check_rejected_batch(self, state: ModulusSearch, messages: MessagesBySender) -> None:
         """Raise CheatingError unless the opened seeds of a batch without a winner give what was opened in it."""
         batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, messages))
         if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
@@ -167,7 +173,7 @@ class PublicChecks(HolderComputation):
             return None
         return threshold_key(self.terms, n, theta, evidence.committed)
 
-    def _opens_tests(self, evidence: WinnerEvidence, key: ThresholdKey, messages: Said) -> bool:
+    def _opens_tests(self, evidence: WinnerEvidence, key: ThresholdKey, messages: MessagesBySender) -> bool:
         """Return whether any t of the partial decryptions open the public ciphertexts."""
         ciphertexts, plaintexts = test_ciphertexts(self.terms, key.key.modulus)
         parts, wrong = {}, []
@@ -217,7 +223,7 @@ class CeremonyReader(PublicChecks):
             raise AgreementError("the holders do not open the public ciphertexts")
         return key
 
-    def _next_of(self, kind: Kind) -> Said:
+    def _next_of(self, kind: Kind) -> MessagesBySender:
         """Return one message of a kind from each holder: the first that was not used."""
         arrived = self._arrived.pop(kind, {})
         while len(arrived) < self.terms.holders:
@@ -262,7 +268,7 @@ class CeremonyReader(PublicChecks):
 
 
 def _with_digests(
-    digests: tuple[MessageDigest, ...], kind: Kind, stage: int, messages: Said
+    digests: tuple[MessageDigest, ...], kind: Kind, stage: int, messages: MessagesBySender
 ) -> tuple[MessageDigest, ...]:
     return (*digests, *(MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in messages.items()))
 

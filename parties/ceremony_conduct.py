@@ -28,7 +28,7 @@ from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import committed_share, share_bound, verification_base
 from psephos.protocol.ceremony.form import form_tests, form_weights
 from psephos.protocol.ceremony.messages import (
-    Said,
+    MessagesBySender,
     byte_length,
     opened,
     pack_integers,
@@ -215,7 +215,7 @@ class HolderComputation:
         """Return a commitment to values; it includes the name, so that no holder can copy another's commitment."""
         return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
 
-    def _check_commitments(self, state: ModulusSearch, messages: Said) -> None:
+    def _check_commitments(self, state: ModulusSearch, messages: MessagesBySender) -> None:
         """Raise CheatingError if a message differs from its sender's commitment in this stage."""
         committed_digests = {
             h.sender: h.digest for h in state.digests if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)
@@ -244,7 +244,7 @@ class HolderComputation:
                 forms.append(unpack_integers(reader, FORM_MASKS, bounds[at], name))
         return tests, forms
 
-    def _read_exponents(self, search: ModulusSearch, messages: Said) -> WinnerEvidence:
+    def _read_exponents(self, search: ModulusSearch, messages: MessagesBySender) -> WinnerEvidence:
         """Decode the holders' commitments to the exponent, and their parts of the proof of form."""
         assert search.winner is not None
         n, t = search.moduli[search.winner], self.terms.threshold
@@ -275,20 +275,20 @@ class HolderComputation:
         ]
         return self._encode(Kind.OPENED_CANDIDATES, state, *parts)
 
-    def _opened_seeds(self, state: ModulusSearch, kind: Kind, messages: Said) -> dict[int, bytes]:
+    def _opened_seeds(self, state: ModulusSearch, kind: Kind, messages: MessagesBySender) -> dict[int, bytes]:
         """Decode the opened seeds of all sets; raises CheatingError for a seed that differs from its commitment."""
         seeds = {}
         for j, (name, data) in enumerate(messages.items(), 1):
             stage = AGAIN if kind is Kind.OPENED_SEEDS else FIRST
-            spoken_for = self._opened_sets(j)
-            reader = self._read(kind, state.batch, stage, name, data, SEED_BYTES * len(spoken_for))
-            for s in spoken_for:
+            opened_sets = self._opened_sets(j)
+            reader = self._read(kind, state.batch, stage, name, data, SEED_BYTES * len(opened_sets))
+            for s in opened_sets:
                 seeds[s] = reader.take(SEED_BYTES)
                 if commitment(seeds[s], state.batch, s) != state.commitments[s][0]:
                     raise CheatingError(f"{name} opens another seed than the one it committed to")
         return seeds
 
-    def _opened_pieces(self, state: ModulusSearch, messages: Said) -> tuple[ModulusSearch, Numbers]:
+    def _opened_pieces(self, state: ModulusSearch, messages: MessagesBySender) -> tuple[ModulusSearch, Numbers]:
         """Decode the opened pieces of the rejected candidates in the winner's batch, and store their digests.
 
         The holders of a set can check its pieces.
@@ -298,9 +298,9 @@ class HolderComputation:
         pieces: Numbers = {}
         opened_digests: dict[int, bytes] = {}
         for j, (name, data) in enumerate(messages.items(), 1):
-            spoken_for = self._opened_sets(j)
-            reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, 2 * size * len(spoken_for))
-            for s in spoken_for:
+            opened_sets = self._opened_sets(j)
+            reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, 2 * size * len(opened_sets))
+            for s in opened_sets:
                 both = unpack_integers(reader, 2 * count, bound, name)
                 pieces[s] = (both[:count], both[count:])
                 opened_digests[s] = digest_of(pack_integers(both, bound))

@@ -44,7 +44,7 @@ from psephos.simulation.key_setup import setup_keys
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 
 
-class Died(BaseException):
+class ProcessKilled(BaseException):
     """The process is gone: nothing of it runs any more."""
 
 
@@ -58,10 +58,10 @@ class Fault:
     def met(self, executed: bool) -> None:
         if self.statement == 0 and executed == (self.kind == "dies after"):
             self.statement = -1
-            raise JournalError("the disk failed") if self.kind == "fails" else Died
+            raise JournalError("the disk failed") if self.kind == "fails" else ProcessKilled
 
 
-class Frail(Store):
+class FailingStore(Store):
     """A store with at most one fault ahead of it."""
 
     fault: Fault | None = None
@@ -83,7 +83,7 @@ class Frail(Store):
 # -- what may be had once, each under several names
 
 
-Ask = Callable[[Frail, int], bytes]
+Ask = Callable[[FailingStore, int], bytes]
 """What a role says, restarted with this store, when it is asked by the name of that number."""
 
 _CLASSES = ("a", "b")
@@ -140,34 +140,34 @@ def asks() -> dict[str, Ask]:
     def chosen(cast: list[bytes], name: int) -> list[bytes]:
         return cast if name == 0 else [ballot for place, ballot in enumerate(cast) if place != name - 1]
 
-    def ledger(store: Frail, name: int) -> bytes:
+    def ledger(store: FailingStore, name: int) -> bytes:
         return OnceLedger(store).do_once(b"claim", bytes([name]), lambda: os.urandom(8))
 
-    def votes(store: Frail, name: int) -> bytes:
+    def votes(store: FailingStore, name: int) -> bytes:
         return said_by(VotingParty(party(0, store), rounds[name % 3], _AUXILIARY))
 
-    def parameters(store: Frail, name: int) -> bytes:
+    def parameters(store: FailingStore, name: int) -> bytes:
         round_ = sums[name % 3]
         return said_by(VectorParty(party(0, store), round_, "parameters", round_.context, [1, name % 3]))
 
-    def opening(store: Frail, name: int) -> bytes:
+    def opening(store: FailingStore, name: int) -> bytes:
         cast = chosen(ballots, name % 4)
         heard = [*(("somebody", ballot) for ballot in cast), ("curator", request(rounds[0], cast))]
         return said_by(KeyHolder(ceremony.shares[0], rounds[0], openings=OnceLedger(store, "holder 1")), *heard)
 
-    def fixed_noise(store: Frail, name: int) -> bytes:
+    def fixed_noise(store: FailingStore, name: int) -> bytes:
         return repr(owner(0, store)._start().state.eta).encode()
 
-    def gradient(store: Frail, name: int) -> bytes:
+    def gradient(store: FailingStore, name: int) -> bytes:
         return said_by(owner(0, store), ("curator", steps[name % 2].encode()))
 
-    def step_opening(store: Frail, name: int) -> bytes:
+    def step_opening(store: FailingStore, name: int) -> bytes:
         step, cast = steps[name % 2], chosen(gradients[name % 2], name // 2 % 4)
         round_ = terms.round(step)
         messages = ("curator", step.encode()), *(("a party", g) for g in cast), ("curator", request(round_, cast))
         return said_by(SeriesHolder(ceremony.shares[0], terms, once=OnceLedger(store, "holder 1")), *messages)
 
-    def release(store: Frail, name: int) -> bytes:
+    def release(store: FailingStore, name: int) -> bytes:
         return said_by(PublishStage(study, lambda: os.urandom(8), OnceLedger(store, "curator")))
 
     all_asks = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release)
@@ -187,7 +187,7 @@ _NAMES = (
 )
 
 
-def answer_of(ask: Ask, store: Frail, name: int, fault: Fault | None = None) -> bytes | None:
+def answer_of(ask: Ask, store: FailingStore, name: int, fault: Fault | None = None) -> bytes | None:
     """The answer, or None for a refusal or a failure; after a death nobody may use the store any more."""
     store.fault = fault
     try:
@@ -215,13 +215,13 @@ def test_once_holds_whichever_statement_fails(asks: dict[str, Ask], what: str, k
         path = place / "store"
         fault = Fault(statement, kind)
         answers: set[bytes | None] = set()
-        with Frail(path) as other:
-            store = Frail(path)
-            with suppress(Died):
+        with FailingStore(path) as other:
+            store = FailingStore(path)
+            with suppress(ProcessKilled):
                 answers.add(answer_of(asks[what], store, 0, fault))
             if kind != "fails":
                 store.close()
-                store = Frail(path)
+                store = FailingStore(path)
             for name in (1, 0, 2, 3, 0):
                 answers |= {answer_of(asks[what], store, name), answer_of(asks[what], other, name)}
             store.close()
@@ -310,12 +310,12 @@ class Machines(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder, self.board = Path(tempfile.mkdtemp()), FailingBoard()
-        self.agents: dict[str, tuple[Agent, Frail]] = {}
+        self.agents: dict[str, tuple[Agent, FailingStore]] = {}
         self.time = 0.0
 
     def agent(self, name: str, fault: Fault | None = None) -> Agent:
         if name not in self.agents:
-            store = Frail(self.folder / name)
+            store = FailingStore(self.folder / name)
             store.fault = fault
             role = Announcer() if name == "curator" else Answerer(int(name[-1]), store)
             try:
@@ -341,7 +341,7 @@ class Machines(RuleBasedStateMachine):
     def turn(self, name: str, fault: Fault | None = None) -> None:
         try:
             self.agent(name, fault).step()
-        except (Died, JournalError, BoardError):
+        except (ProcessKilled, JournalError, BoardError):
             self.leave(name)
 
     @rule(name=st.sampled_from(_ROLES), again=st.integers(1, 3))

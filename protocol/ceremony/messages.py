@@ -17,7 +17,7 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import MessageError, ShareRangeError, WrongRoundError
 from psephos.protocol.wire import Kind, Reader, frame
 
-Said = Mapping[str, bytes]
+MessagesBySender = Mapping[str, bytes]
 """One message of a kind from every holder, by name."""
 
 

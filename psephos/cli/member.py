@@ -178,7 +178,7 @@ def register_agent(app: typer.Typer) -> None:
                 raise
             statuses, done, released = {CURATOR: "the agent that is running will close the vote"}, False, None
         if as_json:
-            emit(json.dumps({"standing": statuses, "done": done}) + "\n")
+            emit(json.dumps({"status": statuses, "done": done}) + "\n")
         elif released is not None and not once:
             emit(f"{released}\n")
         else:

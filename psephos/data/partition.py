@@ -88,7 +88,7 @@ class DataOptions(TableOptions):
             return self.sizes
 
     @property
-    def away(self) -> list[int]:
+    def absent_parties(self) -> list[int]:
         """Numbers of the absent parties, ascending."""
         count = round(self.absent * self.parties)
         return sorted(np.random.default_rng([self.seed, 1]).permutation(self.parties)[:count].tolist())

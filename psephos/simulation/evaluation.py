@@ -90,10 +90,10 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions, HolderOptions):
                 "--party COLUMN"
             )
         contributors(self.parties, self.coalition, self.dropouts)
-        if len(self.away) > self.dropouts:
+        if len(self.absent_parties) > self.dropouts:
             raise InvalidParameter(
-                f"{len(self.away)} parties are absent, and the noise is sized for {self.dropouts}: set a larger "
-                "--dropouts"
+                f"{len(self.absent_parties)} parties are absent, and the noise is sized for {self.dropouts}: set a "
+                "larger --dropouts"
             )
 
     @property

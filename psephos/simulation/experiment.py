@@ -175,7 +175,7 @@ def simulate(  # wide: an experiment's terms, each with its default
         raise InvalidParameter(f"X and y are given: leave {', '.join(sorted(named))} out")
     base = chosen.options(**values, **options, **chosen.fixed)
     if hasattr(base, "dropouts") and getattr(base, "joint", True) and "dropouts" not in options:
-        base = replace(base, dropouts=len(base.away))
+        base = replace(base, dropouts=len(base.absent_parties))
     transcript = Transcript() if transcript is None else transcript
     context: dict[str, Any] = {"data": data, "transcript": transcript, "progress": progress, "roles": roles}
     if not isinstance(base.epsilon, tuple):  # one release per run, so that each epsilon and draw needs a run

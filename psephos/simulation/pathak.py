@@ -230,7 +230,7 @@ class PathakOptions(RunOptions):
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
-        if self.away:
+        if self.absent_parties:
             raise InvalidParameter("Pathak's protocol needs every party until its end: leave --absent out")
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 

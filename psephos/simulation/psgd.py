@@ -70,10 +70,10 @@ class PsgdOptions(BallotOptions, JournalOptions, HolderOptions, DescentOptions):
         """Raise InvalidParameter for the first invalid option."""
         DescentOptions.check(self)
         HolderOptions.check(self)
-        if len(self.away) > self.dropouts:
+        if len(self.absent_parties) > self.dropouts:
             raise InvalidParameter(
-                f"{len(self.away)} parties are absent, and the noise allows for {self.dropouts}: set --dropouts to "
-                f"{len(self.away)} or more"
+                f"{len(self.absent_parties)} parties are absent, and the noise allows for {self.dropouts}: set "
+                f"--dropouts to {len(self.absent_parties)} or more"
             )
 
     @property
@@ -322,7 +322,7 @@ def simulate_psgd(
     evaluation = Evaluation() if evaluation is None else evaluation
     losses = _prepare(options, evaluation, split)
     sizes, dimension = [len(local.y) for local in losses], losses[0].dimension
-    roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
+    roles = {f"party {number}": AbsentRole for number in options.absent_parties} | dict(roles or {})
     # Called before the keys are made, which takes long, because it raises InvalidParameter.
     agreement = agree(options, sizes, dimension)
     budget = budget_of(options, split, "record", neighbours="replace")

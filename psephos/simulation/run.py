@@ -60,7 +60,7 @@ class KeyedRun:
         self.options, self.before_sum = options, before_sum
         self.progress: Progress = context.get("progress", silent)
         self.transcript, self.journal = context.get("transcript"), journal
-        self.present = sorted(set(range(options.parties)) - set(options.away))
+        self.present = sorted(set(range(options.parties)) - set(options.absent_parties))
         self.done: list[EncryptedSum] = []
         self.seconds: dict[str, float] = {}
         self._roles = dict(context.get("roles") or {})

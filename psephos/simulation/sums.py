@@ -175,7 +175,7 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
     scaler.set_params(scaling="unit-rows").fit(split.X_auxiliary)
     public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
     parameters, voters = _train(options, split, scaler, public_rows, progress)
-    present = sorted(set(range(options.parties)) - set(options.away))
+    present = sorted(set(range(options.parties)) - set(options.absent_parties))
     return Population(split, scaler, public_rows, test, parameters, voters, present, options)
 
 

@@ -185,10 +185,10 @@ class TallyOptions(JointNoiseOptions, SumOptions):
         if self.noise_from == "parties":
             contributors(self.parties, self.coalition or 0, self.dropouts)
         least = self.parties - self.dropouts
-        if (self.min_ballots or least) < least or len(self.away) > self.dropouts:
+        if (self.min_ballots or least) < least or len(self.absent_parties) > self.dropouts:
             raise InvalidParameter(
-                f"the parties' noise is complete only with {least} ballots; {len(self.away)} parties are absent, and "
-                f"the minimum is {self.min_ballots or least} ballots: set a larger --dropouts"
+                f"the parties' noise is complete only with {least} ballots; {len(self.absent_parties)} parties are "
+                f"absent, and the minimum is {self.min_ballots or least} ballots: set a larger --dropouts"
             )
 
     @property

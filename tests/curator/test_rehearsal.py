@@ -328,7 +328,7 @@ def test_accuracies_of_a_world_by_hand() -> None:
     chances[:, 2] = 0.0
     chances /= chances.sum(axis=1, keepdims=True)
     empty = np.zeros(0)
-    world = rehearsal_module._World(empty, np.zeros(0, np.int64), empty, np.zeros((30, 1)), empty, chances)
+    world = rehearsal_module._SimulatedData(empty, np.zeros(0, np.int64), empty, np.zeros((30, 1)), empty, chances)
     plain = []
     for one in scores:
         chosen = (one @ contrast_basis(3)).argmax(axis=1)

@@ -186,7 +186,7 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: Released
     key = made.threshold_key
     assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 6))
     assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (4, 2, True, 4)
-    (gone,) = run.options.away
+    (gone,) = run.options.absent_parties
     voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
     assert sorted(voted) == [f"party {number}" for number in range(6) if number != gone]
     assert steps[-2:] == [("score and encrypt", 0, 5), ("score and encrypt", 5, 5)]

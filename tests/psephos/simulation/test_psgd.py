@@ -272,7 +272,7 @@ class AbsentRole(Wrapped):
 
     def __init__(self, role: Role, *steps: int) -> None:
         super().__init__(role)
-        self.steps, self.away = steps, True
+        self.steps, self.absent_parties = steps, True
 
     def start(self) -> Step:
         step = self.role.start()
@@ -282,13 +282,13 @@ class AbsentRole(Wrapped):
         inner, heard = state
         heard = (*heard, *entries)
         steps = [int.from_bytes(e.data[-8 * 4 - 20 :][:4], "big") for e in entries if e.kind is Kind.ANNOUNCEMENT]
-        if self.away and set(steps) & set(self.steps):
+        if self.absent_parties and set(steps) & set(self.steps):
             return Step((inner, heard))
         return self._go_on(self.role.receive(inner, heard))
 
     def on_idle(self, state: Any) -> Step | None:
         inner, heard = state
-        return self._go_on(self.role.receive(inner, heard)) if heard and not self.away else None
+        return self._go_on(self.role.receive(inner, heard)) if heard and not self.absent_parties else None
 
     def _go_on(self, step: Step) -> Step:
         return replace(step, state=(step.state, ()))
@@ -310,7 +310,7 @@ def test_run_stops_without_a_party_and_finishes_the_step_when_it_returns(ceremon
     with pytest.raises(PartyVanishedError, match="step 3: 3 ballots"):
         driver.run()
     sent = list(transcript.messages)
-    absent[0].away = False
+    absent[0].absent_parties = False
     assert driver.run()["curator"].steps == 5
     assert transcript.messages[: len(sent)] == sent
     assert Counter(m.sender for m in transcript.messages if m.kind == "ballot")["party 1"] == 5

@@ -78,7 +78,7 @@ def test_a_rehearsed_step_is_released_with_its_card(
     assert (spec.colluders, spec.release_plan.parties) == (away["colluders"], PARTIES)
     assert spec.release_plan.event.epsilon == epsilon
     rows = [own_vector(spec.release_plan.grid, *factory.data[number]) for number in range(PARTIES)]
-    total = np.sum([row for number, row in enumerate(rows) if number not in job.options.away], axis=0)
+    total = np.sum([row for number, row in enumerate(rows) if number not in job.options.absent_parties], axis=0)
     expected = fit_rehearsed(replace(spec.release_plan, mechanism=None), total.tolist(), there)
     clear = next(one.w for one in result.evaluation.scores if (one.method, one.epsilon) == ("rehearsed", None))
     np.testing.assert_allclose(clear, expected)

@@ -324,10 +324,12 @@ def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
     transcript = Transcript()
     outcome = simulate_tally(options, transcript=transcript)
     assert outcome.transcript is transcript
-    assert (outcome.parties, outcome.ballots, len(options.away)) == (40, 30, 10)
+    assert (outcome.parties, outcome.ballots, len(options.absent_parties)) == (40, 30, 10)
     assert outcome.tally_equals_plaintext
     voted = {message.sender for message in transcript.messages if message.kind == "ballot"}
-    assert voted == {f"party {number}" for number in range(40)} - {f"party {number}" for number in options.away}
+    assert voted == {f"party {number}" for number in range(40)} - {
+        f"party {number}" for number in options.absent_parties
+    }
     whole = simulate_tally(replace(options, absent=0.0))
     for name in ("avg", "own-data", "whitened"):  # the others have a ridge by rule
         assert outcome.sensitivity[name] == pytest.approx(whole.sensitivity[name] * 40 / 30, rel=1e-3)

@@ -324,7 +324,7 @@ def walked(variant: str, epsilon: float = 1.0, loss: str = "logistic", **more: A
     evaluation = outcome.evaluation
     announced = [m.data for m in transcript.messages if m.kind == "announcement" and m.data]
     points = np.array([np.frombuffer(one[-8 * outcome.features :], dtype=">f8") for one in announced], dtype=float)
-    away = set(options.away)
+    away = set(options.absent_parties)
     rows = [split.party(number) for number in range(PARTIES) if number not in away]
     X = np.concatenate([evaluation.scaler.transform(X) for X, _ in rows])
     y = 2.0 * np.concatenate([y for _, y in rows]) - 1
