@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import tomli_w
@@ -34,17 +34,13 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text"]
+__all__ = ["CURATOR", "Member", "Study", "is_plain_text"]
 
 FORMAT = 2
 """Format 1, of Psephos 0.2, signed the scaled samples only, which several public files have."""
 
 CURATOR = "curator"
 """The name of the curator's role."""
-
-ProtocolName = Literal[
-    "tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak"
-]
 
 
 @dataclass(frozen=True)
@@ -80,9 +76,7 @@ class Study:
     Attributes:
         title: the name of the study for people.
         nonce: 16 random bytes, so that no two studies are the same.
-        protocol: what is computed: "tally" (counts of votes), "statistic" (sums with joint noise), "average" (sums of
-            parameters or of statistics of own data), "rehearsed" (a step from a public model), "record" (a Newton step
-            over rows), "regression" (the same for a numeric label), "evaluation", "psgd" or "pathak".
+        protocol: the name of what is computed, such as "statistic"; whoever runs the study knows it.
         method: what is released, such as "statistic" or "soft".
         epsilon: the epsilon that the release costs every party.
         delta: the delta that the release costs every party.
@@ -94,8 +88,7 @@ class Study:
         samples: the number of auxiliary samples.
         minimum_ballots: the least number of ballots whose sum is opened.
         proofs: what every ballot proves.
-        public: whether partial decryptions, and with them the sums, are public on the board. Not allowed where the
-            curator adds the noise.
+        public: whether partial decryptions, and with them the sums, are public on the board.
         closes: the time at which the curator ends the vote if not all parties have voted before; empty if the
             curator's operator ends the vote by a command.
         patience: seconds that the curator waits for an answer before it continues without it.
@@ -114,7 +107,7 @@ class Study:
 
     title: str
     nonce: bytes = field(repr=False)
-    protocol: ProtocolName
+    protocol: str
     method: str
     epsilon: float
     delta: float
@@ -149,19 +142,13 @@ class Study:
         self._check_key_terms()
 
     def _check_release(self) -> None:
-        protocols = get_args(ProtocolName)
         _require(self.title.strip() and is_plain_text(self.title), "`title` must be one line of 1 to 100 characters")
         _require(len(self.nonce) == 16, f"`nonce` must have 16 bytes, not {len(self.nonce)}")
-        _require(self.protocol in protocols, f"`protocol` must be one of {', '.join(protocols)}, not {self.protocol!r}")
         _require(
             MIN_EPSILON <= self.epsilon <= MAX_EPSILON,
             f"`epsilon` must be between {MIN_EPSILON:g} and {MAX_EPSILON:g}, not {self.epsilon:g}",
         )
         _require(0 <= self.delta < 1, f"`delta` must be in [0, 1), not {self.delta:g}")
-        _require(
-            not (self.public and self.protocol in ("tally", "average")),
-            f"`public` is not allowed for {self.protocol}: its sums have no noise, so no epsilon would hold",
-        )
         numbers = [value for value in self.parameters.values() if type(value) is float]
         _require(all(map(math.isfinite, numbers)), "the numbers in `parameters` must be finite")
 
@@ -201,13 +188,13 @@ class Study:
         )
 
     def _check_texts(self) -> None:
-        texts = [*self.classes, *self.features, self.label, self.method, self.closes, *self.parameters]
+        texts = [*self.classes, *self.features, self.label, self.protocol, self.method, self.closes, *self.parameters]
         texts += [value for value in self.parameters.values() if isinstance(value, str)]
         # They are shown in the terminals of members before these agree to the study.
         _require(
             "".join(texts).isprintable() and all(text == unicodedata.normalize("NFC", text) for text in texts),
-            "classes, features, label, method, closing time and parameters must be texts of one line without control "
-            "characters, whose accented letters are one character each (Unicode's form NFC)",
+            "classes, features, label, protocol, method, closing time and parameters must be texts of one line without "
+            "control characters, whose accented letters are one character each (Unicode's form NFC)",
         )
 
     def _check_vote(self) -> None:
@@ -232,8 +219,7 @@ class Study:
         )
         _require(
             self.uses_key or not (holders or self.key_bits or self.threshold or self.confirmations),
-            f"the protocol {self.protocol} has no key: key bits, threshold and confirmations must be 0, and no party a "
-            "holder",
+            "there is no key: threshold and confirmations must be 0 like `key_bits`, and no party a holder",
         )
         if self.uses_key and self.key_bits < MINIMUM_KEY_BITS and not self.trial:
             raise StudyError(
@@ -250,18 +236,23 @@ class Study:
 
     @property
     def predicts_number(self) -> bool:
-        """Whether the label is a number; a study that evaluates a prediction of one has no classes either."""
-        return self.protocol == "regression" or (self.protocol == "evaluation" and not self.classes)
+        """Whether the label is a number, which has no classes."""
+        return not self.classes
 
     @property
     def uses_key(self) -> bool:
-        """Whether the holders generate a key. Pathak's protocol in its variant "public-bound" needs none."""
-        return self.protocol != "pathak"
+        """Whether the holders generate a key."""
+        return self.key_bits > 0
+
+    @property
+    def is_series(self) -> bool:
+        """Whether many sums are opened, each on the board; such a study states the sizes of the parties' data."""
+        return "sizes" in self.parameters
 
     @property
     def sum_is_public(self) -> bool:
         """Whether the opened sum is published on the board, and not known to the curator alone."""
-        return self.public or self.protocol in ("psgd", "pathak")
+        return self.public or self.is_series or not self.uses_key
 
     @cached_property
     def digest(self) -> bytes:
@@ -294,7 +285,7 @@ class Study:
         the mean length of its messages of the key generation in addition, the curator the length of a result.
         """
         entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
-        steps = self.parameters.get("steps", _MOST_STEPS if self.protocol == "psgd" else 0)
+        steps = self.parameters.get("steps", _MOST_STEPS if self.is_series else 0)
         messages = 8 + (max(0, steps) if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.parties))
         limit = messages * (_MESSAGE_BYTES + _ENTRY_BYTES * entries)
         if name == CURATOR:

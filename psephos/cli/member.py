@@ -77,14 +77,14 @@ def register_join(app: typer.Typer) -> None:
         yes: Yes = False,
     ) -> None:
         """Sign a study and announce it on its board. The settings are saved for the other commands."""
-        from psephos.protocol.study.study import Study
+        from psephos.specs.registry import read_study
         from psephos.study import member
         from psephos.study.identity import Identity
         from psephos.study.party_input import absolute_voter
         from psephos.study.runner import MemberRunner
         from psephos.study.samples import PublicSamples
 
-        agreement, signer = Study.read(study), Identity.read(identity)
+        agreement, signer = read_study(study), Identity.read(identity)
         samples = PublicSamples.of(agreement, public)
         settings: dict[str, str | bool | None] = {
             "board": _address(board),
@@ -206,7 +206,7 @@ def register_status(app: typer.Typer) -> None:
     ) -> None:
         """Show how far a study is, as its board shows it to everybody."""
         from psephos.protocol.board.address import open_board
-        from psephos.protocol.study.study import Study
+        from psephos.specs.registry import read_study
         from psephos.specs.study import StudyTerms
         from psephos.study.monitor import Follower
         from psephos.study.samples import PublicSamples
@@ -220,7 +220,7 @@ def register_status(app: typer.Typer) -> None:
         else:
             if not where.exists():
                 raise InvalidParameter(f"there is neither a study nor a member's directory {where}")
-            agreement = Study.read(where)
+            agreement = read_study(where)
             if not board:
                 raise InvalidParameter("no board was named: psephos status STUDY --board BOARD")
             samples = None if public is None else PublicSamples.of(agreement, public)

@@ -139,20 +139,20 @@ def _studies(group: typer.Typer) -> None:
         identity: Annotated[Path | None, typer.Option(help="An identity: its budget is shown too.")] = None,
     ) -> None:
         """Describe a study: its members, protocol and cost, and who could learn what."""
-        from psephos.protocol.study.study import Study
+        from psephos.specs.registry import read_study
         from psephos.study.consent import describe_study
         from psephos.study.identity import Identity
 
-        emit(describe_study(Study.read(study), None if identity is None else Identity.read(identity)))
+        emit(describe_study(read_study(study), None if identity is None else Identity.read(identity)))
 
     @command(group, "psephos study sign study.toml --identity north")
     def sign(study: StudyFile, identity: IdentityDir, yes: Yes = False) -> None:
         """Sign a study. `psephos join` announces the signature on the board."""
-        from psephos.protocol.study.study import Study
+        from psephos.specs.registry import read_study
         from psephos.study import member
         from psephos.study.identity import Identity
 
-        agreement, signer = Study.read(study), Identity.read(identity)
+        agreement, signer = read_study(study), Identity.read(identity)
         confirm(agreement, signer, yes)
         note(f"signed; the study is saved in {member.sign(agreement, signer).folder}")
 

@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Verify everything that a study's board shows; exit status 1 if a check fails."""
         from psephos.protocol.board.address import open_board
-        from psephos.protocol.study.study import Study
+        from psephos.specs.registry import read_study
         from psephos.study.samples import PublicSamples
         from psephos.study.verify import as_text, examine
 
@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
 
             receipt_paths(report)  # an unusable path is an error before the checks, which may take long
         content = None if model is None else _model_bytes(model)
-        agreement = Study.read(study)
+        agreement = read_study(study)
         samples = PublicSamples.of(agreement, public)
         store = None if curator is None else _curator_store(curator, agreement)
         opened = open_board(existing(board), agreement.digest)

@@ -49,12 +49,12 @@ def register(app: typer.Typer) -> None:
         except ModuleNotFoundError as error:
             raise EngineError(f"psephos watch needs {error.name}; in a clone: pip install -e '.[watch]'") from None
         from psephos.protocol.board.address import open_board
-        from psephos.protocol.study.study import Study
+        from psephos.specs.registry import read_study
         from psephos.specs.study import StudyTerms
         from psephos.study.monitor import Follower, verifier
         from psephos.study.samples import PublicSamples
 
-        agreement = Study.read(study)
+        agreement = read_study(study)
         existing(board)
         follower = Follower(agreement, lambda: open_board(board, agreement.digest))
         if public is not None:

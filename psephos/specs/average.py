@@ -30,7 +30,7 @@ from psephos.protocol.grids.own_data import OWN, OwnDataGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
-from psephos.specs.base import Array, Owner, Rows, SumSpec, VectorFormat
+from psephos.specs.base import OWN_SENT, PARAMETERS_SENT, Array, Owner, Rows, SumSpec, VectorFormat
 from psephos.specs.secrets import CLASSIFIER, DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.statistic import plan_of
 from psephos.specs.study import DerivedDefault
@@ -53,7 +53,10 @@ class _ExactSum(SumSpec):
 
     methods: ClassVar[tuple[str, ...]] = ("avg", *OWN)
     parameters: ClassVar[Mapping[str, Any]] = {"coordinates": "", "radius": 0.0, "lam": 0.0, "dropouts": DROPOUTS}
+    summand: ClassVar[str] = "parameters"
+    sends: ClassVar[Mapping[str, str]] = {"avg": PARAMETERS_SENT, **OWN_SENT}
     joint: ClassVar[bool] = False
+    opens = "sum"
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, PARAMETER_SUM, OTHER_SUM)
     kind: ClassVar[RoundKind] = "parameters"
 

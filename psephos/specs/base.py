@@ -50,6 +50,13 @@ Rows = tuple[Array, NDArray[np.int64]]
 """A party's own rows: samples, float64 (n, d), and their class numbers, int64 (n,). Secrets."""
 
 
+VOTES_SENT = "Each party trains a classifier on its own rows and votes with it on the samples."
+PARAMETERS_SENT = "Each party trains a classifier on its own rows and sends its parameters."
+OWN_SENT = {
+    "own-data": "Each party sends the direction in which its own rows differ by class.",
+    "whitened": "Each party sends the direction of a linear classifier that it trains on its own rows.",
+}
+
 Owner = Callable[..., Party]
 """Makes the data owner for which a role acts; keywords: the classes and the voter of one that votes."""
 
@@ -97,8 +104,20 @@ class Spec(ABC):
     parameters: ClassVar[Mapping[str, Any]] = {}
     """Names of a study's parameters with their defaults; a type in place of a default makes the parameter required."""
 
+    summand: ClassVar[str]
+    """What is added up, as a noun phrase for the help of `psephos study new`."""
+
+    sends: ClassVar[Mapping[str, str]]
+    """A sentence about what each party sends, by method."""
+
+    samples_are: ClassVar[Mapping[str, str]] = {}
+    """What the public samples are used for besides defining the columns, as a verb phrase, by method."""
+
     joint: ClassVar[bool] = True
     """Whether the parties add the noise. What is released is then a function of what they have sent."""
+
+    opens: ClassVar[Literal["noisy", "counts", "sum"]] = "noisy"
+    """What is opened: a noisy sum; or the exact one, of votes or of other vectors, where the curator adds the noise."""
 
     unit: ClassVar[str] = "party"
     """The unit of privacy: "party" or "record"."""
@@ -154,6 +173,11 @@ class Spec(ABC):
                 f"with dropouts={dropouts} a sum is opened of {fewest} ballots or more, and the minimum of ballots is "
                 f"{study.minimum_ballots}: raise the minimum or dropouts"
             )
+
+    @classmethod
+    def contribution(cls, study: Study) -> str:
+        """Return one sentence about what each party of a study sends."""
+        return cls.sends[study.method]
 
     @classmethod
     def has_gaussian_noise(cls, study: Study) -> bool:

@@ -40,6 +40,12 @@ class EvaluationSpec(NoisySumSpec):
     """A histogram of scores, sums of errors, or a mean over the parties (docs/theory.md, "Private evaluation")."""
 
     methods: ClassVar[tuple[str, ...]] = ("platt", "unchanged")
+    summand: ClassVar[str] = "scores or errors of a model"
+    sends: ClassVar[Mapping[str, str]] = {
+        "platt": "Each party scores its own rows with a public classifier, and counts them by score and class.",
+        "unchanged": "Each party compares a public prediction with its own rows' numbers, and sends sums or a mean of "
+        "errors, and sums of labels, within public bounds.",
+    }
     parameters: ClassVar[Mapping[str, Any]] = {
         "classifier": str,
         "unit": "record",

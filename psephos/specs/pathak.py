@@ -30,7 +30,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.study.study import Study
-from psephos.specs.base import Array, Participants, Spec
+from psephos.specs.base import PARAMETERS_SENT, Array, Participants, Spec
 from psephos.specs.secrets import CLASSIFIER, DATA, NOISE, SIZES, Secret
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
@@ -90,6 +90,8 @@ class PathakSpec(Spec):
     """
 
     methods: ClassVar[tuple[str, ...]] = ("pathak",)
+    summand: ClassVar[str] = "parameters in random shares"
+    sends: ClassVar[Mapping[str, str]] = {"pathak": PARAMETERS_SENT}
     parameters: ClassVar[Mapping[str, Any]] = {
         "lam": float,
         "smallest_size": int,

@@ -59,6 +59,10 @@ class PsgdSpec(Spec):
     """
 
     methods: ClassVar[tuple[str, ...]] = ("psgd",)
+    summand: ClassVar[str] = "gradients"
+    sends: ClassVar[Mapping[str, str]] = {
+        "psgd": "In each step, each party sends the gradient of its own rows' loss at a public point.",
+    }
     parameters: ClassVar[Mapping[str, Any]] = {"sizes": str} | OPTIONAL
     unit: ClassVar[str] = "record"
     states_sizes: ClassVar[bool] = True

@@ -19,6 +19,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.record import ENTRY_BITS, Norm, NumericLabel, RecordGrid
+from psephos.protocol.study.study import Study
 from psephos.specs.base import Array
 from psephos.specs.noisy import NoisySumSpec, contributors_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
@@ -27,6 +28,10 @@ __all__ = ["RecordSpec", "RegressionSpec"]
 
 _GRID = ("coordinates", "offset", "constant")
 _LABEL = ("low", "high", "threshold")
+_AVERAGE_SENT = (
+    "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
+    "its second derivative, less a public vector, and clipped to a ball of a public radius."
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,11 @@ class RecordSpec(NoisySumSpec):
     """One private Newton step from a public score (docs/theory.md, "The record step")."""
 
     methods: ClassVar[tuple[str, ...]] = ("newton",)
+    summand: ClassVar[str] = "a Newton step over all rows"
+    sends: ClassVar[Mapping[str, str]] = {
+        "newton": "Each party sends a sum over its own rows: the gradient of the loss at a public score, and a bound "
+        "of its second derivative.",
+    }
     parameters: ClassVar[Mapping[str, Any]] = {
         "coordinates": str,
         "offset": str,
@@ -105,8 +115,13 @@ class RegressionSpec(RecordSpec):
         "radius": 0.0,
         **dict.fromkeys(_LABEL, float),
     }
+    summand: ClassVar[str] = "a Newton step that predicts a number"
     numeric: ClassVar[bool] = True
     checks_plan = "join"
+
+    @classmethod
+    def contribution(cls, study: Study) -> str:
+        return super().contribution(study) if study.parameters.get("unit") != "party" else _AVERAGE_SENT
 
     @property
     def label(self) -> NumericLabel:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from psephos.specs.tally import TallySpec
 
 __all__ = [
     "SPECS",
+    "ProtocolName",
     "check_study",
     "coalition_of",
     "differs_from_plan",
@@ -43,6 +45,8 @@ __all__ = [
     "person_column",
     "plan_study",
     "protected_by",
+    "read_study",
+    "spec_class",
     "spec_of",
     "type_of_parameter",
     "unit_of",
@@ -61,6 +65,18 @@ SPECS: dict[str, type[Spec]] = {
 }
 """The class of each protocol, by its name in a study."""
 
+if TYPE_CHECKING:
+    ProtocolName = str
+else:
+    ProtocolName = Literal[tuple(SPECS)]
+
+
+def spec_class(protocol: str) -> type[Spec]:
+    """Return the class of a protocol; raises StudyError for a name that this version does not have."""
+    if protocol not in SPECS:
+        raise StudyError(f"`protocol` is one of {', '.join(SPECS)} in this version, not {protocol!r}")
+    return SPECS[protocol]
+
 
 def plan_study(terms: StudyTerms, progress: Progress = silent, *, anew: bool = False) -> Spec:
     """Return the specification that a study's protocol plans for it.
@@ -72,7 +88,7 @@ def plan_study(terms: StudyTerms, progress: Progress = silent, *, anew: bool = F
 
     Raises as `Spec.plan`, but StudyError in place of InvalidParameter.
     """
-    kind = SPECS[terms.study.protocol]
+    kind = spec_class(terms.study.protocol)
     public = terms.public_terms(kind.parameters)
     if anew:
         public = replace(public, agreed={})
@@ -104,7 +120,7 @@ def differs_from_plan(terms: StudyTerms) -> list[str]:
     Raises as `plan_study`.
     """
     planned = plan_study(terms, anew=True).stated()
-    stated = decode_parameters(terms.study, SPECS[terms.study.protocol].parameters)
+    stated = decode_parameters(terms.study, spec_class(terms.study.protocol).parameters)
     return [name for name, value in planned.items() if not _agrees(name, stated.get(name), value)]
 
 
@@ -127,9 +143,17 @@ def _agrees(name: str, stated: Any, planned: Any) -> bool:
 
 def check_study(study: Study) -> type[Spec]:
     """Return the class of a study's protocol; raises StudyError for a method or parameters that it does not have."""
-    kind = SPECS[study.protocol]
+    kind = spec_class(study.protocol)
     if study.method not in kind.methods:
         raise StudyError(f"{study.protocol} is released by one of {', '.join(kind.methods)}, not by {study.method!r}")
+    if kind.keyed != study.uses_key:
+        raise StudyError(f"a study of {study.protocol} has {'a' if kind.keyed else 'no'} key: `key_bits` does not fit")
+    if study.public and not kind.joint:
+        raise StudyError(
+            f"`public` is not allowed for {study.protocol}: its sums have no noise, so no epsilon would hold"
+        )
+    if (kind.numeric or not kind.evaluates) and kind.numeric != study.predicts_number:
+        raise StudyError(f"{study.protocol} {'predicts a number, which has no' if kind.numeric else 'needs'} `classes`")
     if study.proofs == "valid" and not study.uses_key:
         raise StudyError(f"the messages of {study.protocol} carry no proofs: choose --proofs knowledge")
     known = {**SAMPLES, **kind.parameters}
@@ -148,9 +172,16 @@ def check_study(study: Study) -> type[Spec]:
     return kind
 
 
+def read_study(path: Path) -> Study:
+    """Read a study that this version can run; raises StudyError as `Study.read` and `check_study`."""
+    study = Study.read(path)
+    check_study(study)
+    return study
+
+
 def is_verifiable(study: Study) -> bool:
     """Return whether everybody who reads the board can compute the classifier that a study must release."""
-    return SPECS[study.protocol].joint and study.sum_is_public
+    return spec_class(study.protocol).joint and study.sum_is_public
 
 
 def participants_of(study: Study) -> Participants:
@@ -171,14 +202,14 @@ def coalition_of(study: Study) -> int | None:
     Where the key holders add the noise, these are key holders. The number is given in the study, or follows from its
     threshold.
     """
-    parameters = SPECS[study.protocol].parameters
+    parameters = spec_class(study.protocol).parameters
     named = next((name for name in ("colluders", "excluded") if name in parameters), None)
     return None if named is None else int(value_of(study, parameters, named))
 
 
 def person_column(study: Study) -> str:
     """Return the column that names persons where a study protects a person with all rows at a party; "" elsewhere."""
-    return str(study.parameters.get("record", "")) if "record" in SPECS[study.protocol].parameters else ""
+    return str(study.parameters.get("record", "")) if "record" in spec_class(study.protocol).parameters else ""
 
 
 def multiplier_of(study: Study) -> float | None:
@@ -187,20 +218,20 @@ def multiplier_of(study: Study) -> float | None:
     It is the least that is private with the study's epsilon and delta, and the noise of a study has it. Descents
     compose many sums, and are known by their epsilon and delta alone.
     """
-    if not SPECS[study.protocol].has_gaussian_noise(study):
+    if not spec_class(study.protocol).has_gaussian_noise(study):
         return None
     return gaussian_sigma(1.0, study.epsilon, study.delta)
 
 
 def unit_of(study: Study) -> str:
     """Return the unit of privacy of a study: "party" or "record"."""
-    kind = SPECS[study.protocol]
+    kind = spec_class(study.protocol)
     return str(study.parameters.get("unit", kind.unit)) if "unit" in kind.parameters else kind.unit
 
 
 def protected_by(study: Study) -> PrivacyUnit:
     """Return what a study protects of a member, whose file has the rows of one party."""
-    neighbours: Changes = "replace" if SPECS[study.protocol].states_sizes else "any"
+    neighbours: Changes = "replace" if spec_class(study.protocol).states_sizes else "any"
     if unit_of(study) == "party":
         return PrivacyUnit("party", "", neighbours)
     column = person_column(study)

@@ -40,6 +40,10 @@ class RehearsedSpec(NoisySumSpec):
     """
 
     methods: ClassVar[tuple[str, ...]] = ("rehearsed",)
+    summand: ClassVar[str] = "a step from a model of labelled public rows"
+    sends: ClassVar[Mapping[str, str]] = {
+        "rehearsed": "Each party sends one step from a public model towards its own rows, scaled to a bounded length.",
+    }
     parameters: ClassVar[Mapping[str, Any]] = {
         "coordinates": str,
         "offset": str,

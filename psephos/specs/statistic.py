@@ -26,7 +26,7 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import Randomness
-from psephos.specs.base import Array, Owner
+from psephos.specs.base import OWN_SENT, VOTES_SENT, Array, Owner
 from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.secrets import CLASSIFIER, VOTE_COUNTS, VOTES, Secret
 from psephos.specs.terms import PrivacyTerms, PublicTerms
@@ -39,6 +39,17 @@ class StatisticSpec(NoisySumSpec):
     """A statistic of the parties' votes on auxiliary samples, or of their own rows (docs/theory.md)."""
 
     methods: ClassVar[tuple[str, ...]] = tuple(SOURCE_OF)
+    summand: ClassVar[str] = "a statistic of votes or own rows"
+    sends: ClassVar[Mapping[str, str]] = {
+        "statistic": VOTES_SENT,
+        "vote-directions": "Each party trains a classifier on its own rows, labels the samples with it, and sends the "
+        "direction in which the labelled samples differ by class.",
+        **OWN_SENT,
+    }
+    samples_are: ClassVar[Mapping[str, str]] = {
+        "statistic": "are voted on",
+        "vote-directions": "are labelled by every party's classifier",
+    }
     parameters: ClassVar[Mapping[str, Any]] = {
         "coordinates": str,
         **NoisySumSpec.parameters,

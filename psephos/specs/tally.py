@@ -24,7 +24,7 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.specs.base import Array, Owner, SumSpec, VectorFormat
+from psephos.specs.base import VOTES_SENT, Array, Owner, SumSpec, VectorFormat
 from psephos.specs.secrets import CLASSIFIER, CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, VOTE_COUNTS, VOTES, Secret
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
@@ -54,7 +54,11 @@ class TallySpec(SumSpec):
 
     methods: ClassVar[tuple[str, ...]] = ("statistic", "soft", "vote")
     parameters: ClassVar[Mapping[str, Any]] = {"lam": 0.0}
+    summand: ClassVar[str] = "votes"
+    sends: ClassVar[Mapping[str, str]] = dict.fromkeys(methods, VOTES_SENT)
+    samples_are: ClassVar[Mapping[str, str]] = dict.fromkeys(methods, "are voted on")
     joint: ClassVar[bool] = False
+    opens = "counts"
     secrets: ClassVar[tuple[Secret, ...]] = (
         DATA,
         CLASSIFIER,

@@ -13,7 +13,7 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import VerificationKey
 from psephos.protocol.storage.budget import Charge, PrivacyLimit
 from psephos.protocol.study.study import Study
-from psephos.specs.registry import SPECS, multiplier_of, protected_by
+from psephos.specs.registry import multiplier_of, protected_by, spec_class
 
 __all__ = ["LEDGER_DELTA", "charges_of", "is_claim_of_study", "read_ledger"]
 
@@ -21,10 +21,10 @@ LEDGER_DELTA = 1e-5
 """The delta at which a limit of an identity holds."""
 
 _OPENED = {
-    "tally": "the curator is given the exact counts of votes (alpha)",
-    "average": "the curator is given the exact sum of what the parties send",
+    "counts": "the curator is given the exact counts of votes (alpha)",
+    "sum": "the curator is given the exact sum of what the parties send",
 }
-"""What no epsilon covers in the protocols whose curator adds the noise."""
+"""What no epsilon covers where the curator adds the noise, by `Spec.opens`."""
 
 
 def charges_of(study: Study, key: VerificationKey, rows: Sequence[bytes] = ()) -> list[Charge]:
@@ -36,10 +36,10 @@ def charges_of(study: Study, key: VerificationKey, rows: Sequence[bytes] = ()) -
     """
     claim, name, unit = study.digest + key.raw, f"study {study.title}", protected_by(study)
     charges = [Charge(claim, name, unit, _event(study.title, study.epsilon, study.delta, multiplier_of(study)))]
-    if not SPECS[study.protocol].joint:
-        counted, unknown = study.protocol == "tally", _unknown_rows(key)
+    if (opened := spec_class(study.protocol).opens) in _OPENED:
+        counted, unknown = opened == "counts", _unknown_rows(key)
         parts = frozenset(_part(key, row) for row in (rows if counted else [_average(study.method.encode())]))
-        reason, excluded = _OPENED[study.protocol], frozenset([unknown] if counted else [])
+        reason, excluded = _OPENED[opened], frozenset([unknown] if counted else [])
         charges.append(Charge(claim + b"opened", name, unit, None, reason, parts or frozenset([unknown]), excluded))
     return charges
 

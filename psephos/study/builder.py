@@ -20,15 +20,24 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.study.study import Member, ProtocolName, Study
+from psephos.protocol.study.study import Member, Study
 from psephos.specs.base import Spec
 from psephos.specs.evaluation import BOUNDS, encode_releases
-from psephos.specs.registry import SPECS, plan_study, spec_of
+from psephos.specs.registry import SPECS, ProtocolName, plan_study, spec_class, spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates, encode_parameters, type_of_parameter
 from psephos.study.identity import IdentityCard
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
+
+
+def _or(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _listed(joint: bool) -> str:
+    """Return what protocols add up, with their names."""
+    return _or([f"{spec.summand} ({name})" for name, spec in SPECS.items() if spec.joint == joint])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +59,8 @@ class NewOptions(Options):
     )
     protocol: ProtocolName = option(
         "statistic",
-        "What is added up. With noise from every party: a statistic of votes or own rows, a step from a model of "
-        "labelled public rows (rehearsed), a Newton step over all rows (record, or regression to predict a number), "
-        "scores or errors of a model (evaluation), gradients (psgd) or parameters (pathak). With noise from the "
-        "curator: votes (tally) or parameters (average).",
+        f"What is added up. With noise from every party: {_listed(True)}. With noise from the curator: "
+        f"{_listed(False)}.",
         group="Protocol",
     )
     curator_noise: bool = option(
@@ -64,9 +71,7 @@ class NewOptions(Options):
     )
     method: str | None = option(
         None,
-        "What is released: statistic, vote-directions, own-data or whitened of a statistic; statistic, soft or vote of "
-        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record and regression; platt or "
-        "(of a number) unchanged of an evaluation.",
+        f"What is released: {'; '.join(f'{name}: {_or(spec.methods)}' for name, spec in SPECS.items())}.",
         group="Protocol",
         shown="the first of the protocol's",
     )
@@ -135,24 +140,24 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
         StudyError, DataError, InvalidParameter: the options do not make a valid study.
     """
     _check_options(options)
-    spec_class = SPECS[options.protocol]
-    _check_cards(options, spec_class, len(cards))
-    samples, evaluated = _read_files(options, spec_class)
+    kind = spec_class(options.protocol)
+    _check_cards(options, kind, len(cards))
+    samples, evaluated = _read_files(options, kind)
     curator = IdentityCard.read(Path(options.curator))
     members = [IdentityCard.read(path) for path in cards]
-    first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else spec_class.methods[0]
+    first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else kind.methods[0]
     method = first if options.method is None else options.method
-    given = _parsed_parameters(options, spec_class)
+    given = _parsed_parameters(options, kind)
     _check_persons(given.get("record"), samples)
     if evaluated is not None:
         given = _evaluation_parameters(options, given, samples, evaluated) | given
-    holders = options.holders if spec_class.keyed else 0
+    holders = options.holders if kind.keyed else 0
     threshold = (holders + 1) // 2 if options.threshold is None else options.threshold
     confirmations = options.confirmations
     if confirmations is None:
         confirmations = min(holders, safe_confirmations(holders, threshold))
     minimum = -(-len(cards) // 2)
-    if spec_class.joint or method in OWN or "dropouts" in given:
+    if kind.joint or method in OWN or "dropouts" in given:
         minimum = len(cards) - int(given.get("dropouts", 0))
     study = Study(
         title=options.title,
@@ -169,12 +174,12 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
         samples=len(samples.auxiliary.samples),
         minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
         proofs=options.proofs or "knowledge",
-        public=spec_class.joint,
+        public=kind.joint,
         closes=options.closes,
         patience=options.patience,
-        key_bits=options.key_bits if spec_class.keyed else 0,
+        key_bits=options.key_bits if kind.keyed else 0,
         degree=options.degree or 1,
-        threshold=threshold if spec_class.keyed else 0,
+        threshold=threshold if kind.keyed else 0,
         confirmations=confirmations,
         trial=options.trial,
         curator=curator.key,
@@ -247,7 +252,7 @@ def _check_options(options: NewOptions) -> None:
     """
     if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
         raise InvalidParameter(f"a study needs --{missing[0]}")
-    kind = SPECS[options.protocol]
+    kind = spec_class(options.protocol)
     if bool(options.model) != kind.evaluates:
         raise InvalidParameter("--protocol evaluation evaluates the model of --model FILE: give both, or neither")
     if kind.numeric and options.classes:
@@ -261,7 +266,7 @@ def _check_options(options: NewOptions) -> None:
         )
     if kind.joint and options.curator_noise:
         raise InvalidParameter(
-            f"--curator-noise is for tally and average; in the protocol {options.protocol} the parties add the noise"
+            f"--curator-noise is for {_listed(False)}; in the protocol {options.protocol} the parties add the noise"
         )
 
 

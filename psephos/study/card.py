@@ -8,13 +8,14 @@ from psephos.protocol.study.study import Study
 from psephos.results.base import Fact
 from psephos.results.card import card_text, privacy_rows
 from psephos.results.trust import facts
+from psephos.specs.registry import spec_class
 from psephos.study.consent import contribution, released_noun, trust_of, use_of_samples
 from psephos.study.identity import fingerprint
 
 
 def card(study: Study, model: Model | RegressionModel, total: str = "this release alone") -> str:
     """Return the card of a released model, in Markdown; `total`: what all releases from a member's rows have cost."""
-    rows, evaluated = facts(trust_of(study)), study.protocol == "evaluation"
+    rows, evaluated = facts(trust_of(study)), spec_class(study.protocol).evaluates
     cost = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
     privacy = privacy_rows(model, rows, cost + "; of the evaluation alone" * evaluated, total)
     key = "none: every party holds a share of every other party's parameters"
@@ -69,6 +70,6 @@ def _what(study: Study, model: Model | RegressionModel) -> str:
     if isinstance(model, Model):
         return f"A linear classifier of {study.label} ({', '.join(study.classes)})"
     low, high = model.bounds
-    evaluated = study.protocol == "evaluation"
+    evaluated = spec_class(study.protocol).evaluates
     bounds = "those of the evaluated prediction" if evaluated else "the smallest and the largest public label"
     return f"A linear prediction of the number {study.label}, between {low:.10g} and {high:.10g}, {bounds}"

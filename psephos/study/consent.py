@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill, wrap
-from typing import Any
 
 from psephos.curator.ledger import costs_together
 from psephos.protocol.privacy.accounting import stated_delta
@@ -13,13 +12,12 @@ from psephos.results.base import Fact
 from psephos.results.trust import TrustModel, facts
 from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import (
-    SPECS,
     coalition_of,
     is_verifiable,
     noise_from,
     person_column,
     protected_by,
-    unit_of,
+    spec_class,
 )
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 from psephos.study.samples import CONSTANT
@@ -27,35 +25,13 @@ from psephos.study.samples import CONSTANT
 _WIDTH = 80
 _LABEL_WIDTH = 24
 
-_CONTRIBUTIONS = {
-    "own-data": "Each party sends the direction in which its own rows differ by class.",
-    "avg": "Each party trains a classifier on its own rows and sends its parameters.",
-    "newton": "Each party sends a sum over its own rows: the gradient of the loss at a public score, and a bound of "
-    "its second derivative.",
-    "pathak": "Each party trains a classifier on its own rows and sends its parameters.",
-    "platt": "Each party scores its own rows with a public classifier, and counts them by score and class.",
-    "psgd": "In each step, each party sends the gradient of its own rows' loss at a public point.",
-    "rehearsed": "Each party sends one step from a public model towards its own rows, scaled to a bounded length.",
-    "unchanged": "Each party compares a public prediction with its own rows' numbers, and sends sums or a mean of "
-    "errors, and sums of labels, within public bounds.",
-    "vote-directions": "Each party trains a classifier on its own rows, labels the samples with it, and sends the "
-    "direction in which the labelled samples differ by class.",
-    "whitened": "Each party sends the direction of a linear classifier that it trains on its own rows.",
-}
-_VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
-_PARTY_AVERAGE = (
-    "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
-    "its second derivative, less a public vector, and clipped to a ball of a public radius."
-)
 _SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "released")
 """Parameters that the table of the description leaves out: long matrices, and the cost of an evaluated model."""
 
 
 def contribution(study: Study) -> str:
     """Return one sentence about what each party sends."""
-    if study.protocol == "regression" and unit_of(study) == "party":
-        return _PARTY_AVERAGE
-    return _CONTRIBUTIONS.get(study.method, _VOTES)
+    return spec_class(study.protocol).contribution(study)
 
 
 def released_noun(study: Study) -> str:
@@ -65,8 +41,7 @@ def released_noun(study: Study) -> str:
 
 def trust_of(study: Study) -> TrustModel:
     """Return what the statements about privacy and trust of a study follow from."""
-    protected, curated = protected_by(study), {"tally": "counts", "average": "sum"}
-    opened: Any = curated.get(study.protocol, "noisy")
+    protected, opened = protected_by(study), spec_class(study.protocol).opens
     return TrustModel(
         noun=released_noun(study),
         opened=opened,
@@ -81,7 +56,7 @@ def trust_of(study: Study) -> TrustModel:
         colluders=coalition_of(study),
         excluded=int(study.parameters.get("excluded", 1)),
         short_key=study.trial,
-        proved="bounded" if study.proofs == "valid" and study.protocol != "tally" else study.proofs,
+        proved="bounded" if study.proofs == "valid" and opened != "counts" else study.proofs,
     )
 
 
@@ -90,9 +65,7 @@ def use_of_samples(study: Study) -> str:
     if study.parameters.get("labelled"):
         label = "number" if study.predicts_number else "class"
         return f"define how columns become numbers, and those with a {label} give a public model"
-    if study.method == "vote-directions":
-        return "are labelled by every party's classifier"
-    return "define how columns become numbers" if study.method in _CONTRIBUTIONS else "are voted on"
+    return spec_class(study.protocol).samples_are.get(study.method, "define how columns become numbers")
 
 
 def describe_study(study: Study, identity: Identity | None = None) -> str:
@@ -170,7 +143,7 @@ def _computation(study: Study, rows: Sequence[Fact]) -> list[str]:
         f"{study.samples} public samples of {columns} features ({study.public_table.hex()[:16]}) "
         f"{use_of_samples(study)}.",
         contribution(study),
-        *([planned] if study.protocol == "rehearsed" else []),
+        *([planned] if spec_class(study.protocol).checks_plan == "verify" else []),
         f"The sum is computed {'under encryption' if study.uses_key else 'from random shares'}; {noise}",
     ]
 
@@ -188,7 +161,7 @@ def _cost(study: Study, rows: Sequence[Fact], identity: Identity | None) -> list
 
 def model_cost_text(study: Study) -> str:
     """Return a sentence about the privacy cost of the model that a study evaluates; "" where it evaluates none."""
-    if study.protocol != "evaluation":
+    if not spec_class(study.protocol).evaluates:
         return ""
     model = f"The {released_noun(study)} that is evaluated"
     if not (releases := stated_releases(study)):
@@ -207,7 +180,7 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
             f"Your studies, and what else is charged with them, have cost epsilon {before:.6g} so far; with this one "
             f"{after:.6g}, at a delta of {delta:.3g}; {budget}."
         )
-        if not SPECS[study.protocol].joint and (others := identity.exact_sums(study)):
+        if not spec_class(study.protocol).joint and (others := identity.exact_sums(study)):
             paragraphs.append(
                 f"The exact sum of study {', '.join(map(fingerprint, others))} has what you sent, too. Where votes or "
                 "parameters are nearly the same, also with other samples or columns, whoever sees both sums can learn "
@@ -223,7 +196,7 @@ def _procedure(study: Study, rows: Sequence[Fact]) -> list[Fact]:
         return [Fact("procedure", "key", shares), Fact("procedure", "parties", until)]
     holders = len(study.holders)
     closing = f"when all have voted,{' at ' + study.closes if study.closes else ''} or when the curator closes the vote"
-    if study.protocol == "psgd":
+    if study.is_series:
         closing = "of a step, when all have answered it"
     (proved,) = (fact.value for fact in rows if fact.topic == "proved")
     key = (

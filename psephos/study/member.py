@@ -27,7 +27,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.budget import budget_text, summarise
-from psephos.specs.registry import SPECS, check_study, differs_from_plan, is_verifiable, protected_by
+from psephos.specs.registry import check_study, differs_from_plan, is_verifiable, protected_by, spec_class
 from psephos.specs.study import StudyTerms
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
@@ -119,7 +119,7 @@ class Membership:
         if not self.settings.public:
             raise StudyError("the public samples are not known: name their file with psephos join ... --public FILE")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
-        checked = SPECS[self.study.protocol].checks_plan == "join"
+        checked = spec_class(self.study.protocol).checks_plan == "join"
         if checked and (changed := differs_from_plan(StudyTerms(self.study, samples))):
             raise StudyError(
                 f"the study's {', '.join(changed)} are not those of the public file: whoever wrote the study had "

@@ -20,7 +20,7 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.base import Fact
 from psephos.results.trust import facts
-from psephos.specs.registry import SPECS
+from psephos.specs.registry import spec_class
 from psephos.study.consent import contribution, model_cost_text, trust_of
 from psephos.study.identity import fingerprint
 from psephos.study.verify import FOLLOWS, BoardEvidence, StudyCheck, Verdict
@@ -136,7 +136,7 @@ class Receipt:
     @property
     def noun(self) -> str:
         """What the study releases."""
-        numeric = self.release.protocol == "regression" or self.release.method == "unchanged"
+        numeric = spec_class(self.release.protocol).numeric or self.release.method == "unchanged"
         return "prediction" if numeric else "classifier"
 
     @property
@@ -272,7 +272,7 @@ def _decrypted(study: Study, evidence: BoardEvidence) -> str:
 
 def _release(study: Study, evidence: BoardEvidence, rows: Sequence[Fact]) -> ReleaseTerms:
     noise = [fact.text for fact in rows if fact.topic in ("noise", "colluders", "unverified")]
-    if SPECS[study.protocol].joint:
+    if spec_class(study.protocol).joint:
         noise.append("that every share of the noise was drawn is not proved")
     follows: list[Verdict] = [check.verdict for check in evidence.checks if check.what == FOLLOWS]
     (unit,) = (fact.value for fact in rows if fact.topic == "unit")

@@ -38,7 +38,7 @@ from psephos.protocol.study.stages import NoKey, PublishedResult, ResultWatcher,
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, kind_of, messages_in, session_of
 from psephos.specs.base import Spec
-from psephos.specs.registry import SPECS, coalition_of, differs_from_plan, participants_of, spec_of
+from psephos.specs.registry import coalition_of, differs_from_plan, participants_of, spec_class, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.card import together_text
 from psephos.study.identity import fingerprint
@@ -366,7 +366,7 @@ def _sum(  # wide: what a reader made of a sum
     _ballots(study, refused, evidence)
     _confirmations(refused, evidence)
     _opening(study, as_curator, refused, evidence)
-    if not (study.sum_is_public or SPECS[study.protocol].joint):
+    if not (study.sum_is_public or spec_class(study.protocol).joint):
         _exposure(study, evidence)
     _lies(study, refused, evidence)
 

@@ -167,7 +167,10 @@ def test_entries_beyond_what_a_member_may_post_do_not_count(recordings: Recordin
         assert accepted(changed.main(), verifiable=True) == counts
 
 
-@pytest.mark.parametrize("changed", [{}, {"key_bits": 4096}, {"protocol": "psgd"}, {"parameters": {"steps": 30}}])
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"key_bits": 4096}, {"protocol": "psgd", "parameters": {"sizes": "9 9"}}, {"parameters": {"steps": 30}}],
+)
 def test_both_implementations_leave_members_as_many_bytes(changed: dict[str, Any]) -> None:
     study = trial(**changed).study
     second = Study(study.text())

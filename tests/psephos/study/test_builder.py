@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from psephos.audit.studies import trial
+from psephos.cli.main import build
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.losses import Logistic
 from psephos.curator.methods import erm_method
@@ -20,7 +24,7 @@ from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
 from psephos.specs.record import RecordSpec
-from psephos.specs.registry import SPECS, spec_of
+from psephos.specs.registry import SPECS, read_study, spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.specs.tally import LABELS
 from psephos.specs.terms import PrivacyTerms
@@ -324,3 +328,34 @@ def test_a_study_that_protects_persons_names_them_everywhere(files: Files, tmp_p
         files.made(**chosen, parameters=("record=patient",))
     ignored, _ = files.made(**chosen, parameters=("record=patient",), ignore=("patient",))
     assert ignored.features == study.features
+
+
+NO_KEY: dict[str, Any] = {"key_bits": 0, "threshold": 0, "confirmations": 0}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"protocol": "magic"},
+        {"public": True},  # counts of votes
+        {"protocol": "average", "method": "avg", "public": True},
+        {"protocol": "pathak", "method": "pathak"},  # with a key
+        {"protocol": "statistic", "method": "statistic", "parties": "without holders", **NO_KEY},
+        {"protocol": "record", "method": "newton", "classes": ()},
+        {"protocol": "regression", "method": "newton"},  # with classes
+        {"parameters": {"sizes": "9 9"}},
+    ],
+    ids=str,
+)
+def test_a_study_that_does_not_fit_its_protocol_is_refused_wherever_it_is_read(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    made = trial().study
+    if "parties" in changed:
+        changed = changed | {"parties": tuple(replace(party, holder=0) for party in made.parties)}
+    (tmp_path / "study.toml").write_text(replace(made, **changed).text())
+    with pytest.raises(StudyError):
+        read_study(tmp_path / "study.toml")
+    done = CliRunner().invoke(build(), ["study", "show", str(tmp_path / "study.toml")])
+    assert isinstance(done.exception, StudyError | SystemExit)
+    assert done.exit_code

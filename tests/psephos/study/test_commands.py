@@ -685,12 +685,10 @@ def test_the_description_names_the_curator_and_fits_80_columns(consortium: Conso
 
 
 def test_a_study_file_with_a_dealer_is_refused(consortium: Consortium) -> None:
-    """There is no field for one, and a field that is not known is refused; nor may counts stand on the board."""
+    """There is no field for one, and a field that is not known is refused."""
     text = consortium.new().read_text()
     with pytest.raises(StudyError, match="dealer"):
         Study.parse(text.replace("[key]", '[key]\ndealer = "lab"'))
-    with pytest.raises(StudyError, match="public"):
-        Study.parse(text.replace("public = false", "public = true"))
     with pytest.raises(StudyError, match=r"0\.2"):
         Study.parse(text.replace("psephos_study = 2", "psephos_study = 1"))
     assert "there is none" in describe_study(Study.parse(text))

@@ -23,7 +23,7 @@ from psephos.protocol.grids.record import ENTRY_BITS
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.specs.record import RegressionSpec
-from psephos.specs.registry import differs_from_plan, person_column, spec_of, unit_of
+from psephos.specs.registry import check_study, differs_from_plan, person_column, spec_of, unit_of
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.card import card
@@ -214,7 +214,7 @@ def test_only_a_regression_has_no_classes(files: Files) -> None:
     study, _ = files.made()
     for change in ({"classes": ("a", "b")}, {"label": ""}, {"protocol": "record"}):
         with pytest.raises(StudyError):
-            replace(study, **change)
+            check_study(replace(study, **change))
 
 
 def test_too_few_public_labels_are_refused(files: Files, tmp_path: Path) -> None:
