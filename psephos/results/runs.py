@@ -48,6 +48,7 @@ PRIVATE_ROWS_NOTICE = (
 
 AXIS = "epsilon (log scale; more private to the left)"
 _CURVES = (("private", "accuracy", "nonprivate"), ("balanced", "balanced accuracy", "balanced"))
+_OPENING = ("holders", "threshold", "keys", "proofs", "randomness")
 
 
 class _ReadOptions(msgspec.Struct):
@@ -58,7 +59,7 @@ class _ReadOptions(msgspec.Struct):
     epsilon: Positive | list[Positive]
     simulate_noise: bool
     key_bits: Count
-    party: str | None = None
+    party: str | None
     data: str | None = None
     holders: Count = 0
     threshold: Count = 0
@@ -95,14 +96,19 @@ class OptionsResult(Result):
         cautions: warnings about this run.
     """
 
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The options that it reads besides those of every command."""
+
     options: dict[str, Any]
     dataset: str
     budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raise msgspec.ValidationError if an option that results read is missing or of another type."""
+        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
         msgspec.convert(self.options, _ReadOptions)
+        if missing := [name for name in self.needs if name not in self.options]:
+            raise msgspec.ValidationError(f"the options lack {', '.join(missing)}")
 
     @property
     def parties(self) -> int:
@@ -270,6 +276,7 @@ class OneSumResult(BallotResult):
     """
 
     derived: ClassVar[tuple[str, ...]] = (*Result.derived, "key_bits", "threshold", "noise_source")
+    needs: ClassVar[tuple[str, ...]] = ("holders", "threshold")
 
     privacy: Release
     colluders: Count
@@ -307,6 +314,8 @@ class RunResult(OptionsResult):
         "parties_are",
         "sensitivity",
     )
+
+    needs: ClassVar[tuple[str, ...]] = ("data",)
 
     protocol: str
     features: Count
@@ -419,6 +428,7 @@ class SumResult(BallotResult, RunResult):
     """
 
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
+    needs: ClassVar[tuple[str, ...]] = ("data", *_OPENING)
 
     auxiliary: Count
     mechanism: str
@@ -573,6 +583,7 @@ class TallyResult(SumResult):
     """
 
     kind: ClassVar[str] = "tally"
+    needs: ClassVar[tuple[str, ...]] = (*SumResult.needs, "reveal")
 
     alpha: Alpha | None = None
 
@@ -624,6 +635,7 @@ class PathakResult(RunResult):
 
     kind: ClassVar[str] = "pathak"
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "privacy")
+    needs: ClassVar[tuple[str, ...]] = ("data", "variant")
 
     epsilon_proved: Positive
     epsilon_proved_for: str
@@ -725,6 +737,7 @@ class PsgdResult(RunResult):
         "epsilon_final",
         "epsilon_transcript",
     )
+    needs: ClassVar[tuple[str, ...]] = ("data", *_OPENING, "variant", "steps")
 
     records: Count
     party_sizes: list[Count]

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -406,6 +407,16 @@ def test_every_kind_of_report_is_self_contained(kind: str, reports: dict[str, Pa
         assert words in page.text
     empty = [name for name, rows in page.tables.items() for row in rows[1:] for text, _ in row if not text.strip()]
     assert empty == [], "a cell that says nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tally", "statistic", "pathak", "psgd"])
+def test_a_result_without_one_of_its_options_is_refused_or_shown(kind: str, reports: dict[str, Path]) -> None:
+    saved = json.loads(reports[kind].with_name("report.json").read_text())["result"]
+    for name in saved["options"]:
+        options = {key: value for key, value in saved["options"].items() if key != name}
+        with suppress(ReportError):
+            Result.from_json(saved | {"options": options}).page()
 
 
 @pytest.mark.slow

@@ -118,6 +118,14 @@ def test_a_field_out_of_range_is_refused_with_its_place(change: dict[str, Any], 
         Result.from_json(TALLY.as_json() | change)
 
 
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_that_is_read_and_missing_is_refused(name: str) -> None:
+    """A page would leave out warnings, or end in a KeyError."""
+    document = TALLY.as_json()
+    with pytest.raises(ReportError):
+        Result.from_json(document | {"options": {key: value for key, value in OPTIONS.items() if key != name}})
+
+
 @pytest.mark.parametrize("name", TallyResult.json_fields())
 def test_a_field_that_is_missing_is_refused_unless_it_has_a_default(name: str) -> None:
     document = TALLY.as_json()
