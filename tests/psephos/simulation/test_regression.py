@@ -155,6 +155,14 @@ def test_errors_are_those_of_scikit_learn(released: Released) -> None:
         assert errors.mae == pytest.approx(mean_absolute_error(split.y_test, each), rel=1e-6), name
 
 
+@pytest.mark.parametrize(("rows", "known"), [(0, False), (1, False), (2, True)])
+def test_two_rows_that_are_held_out_have_an_error(table: Path, rows: int, known: bool) -> None:
+    run = RegressionRun(options_of(table))
+    run.split = replace(run.split, test=run.split.test[:rows])
+    errors = run.errors(run.spec.release_plan.grid.offset[:, 0], references=False)
+    assert errors.keys() == ({"newton", "public"} if known else set())
+
+
 def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Released, tmp_path: Path) -> None:
     run, result, model = released
     (tmp_path / "model.json").write_bytes(written_model(model))
