@@ -31,6 +31,7 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, spec_of
 from psephos.specs.study import StudyTerms
+from psephos.study.consent import describe_study
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
 PARTIES = (4, 5, 11, 25)
@@ -233,3 +234,15 @@ def test_a_study_in_which_all_parties_open_is_refused() -> None:
     with pytest.raises(StudyError, match="--colluders 0"):
         spec_of(StudyTerms(replace(study, parameters=study.parameters | {"colluders": 2}), AUXILIARY))
     assert spec_of(StudyTerms(study, AUXILIARY))
+
+
+@pytest.mark.parametrize(("colluders", "warned"), [(None, False), (0, True), (1, True)])
+def test_who_signs_is_warned_of_more_key_holders_than_colluders(colluders: int | None, warned: bool) -> None:
+    fields = fields_of("statistic", 5)
+    if colluders is not None:
+        fields["parameters"] = fields["parameters"] | {"colluders": colluders}
+    study = trial(parties=5, holders=5, threshold=3, **fields).study
+    assert coalition_of(study) == (2 if colluders is None else colluders)
+    text = " ".join(describe_study(study).split())
+    assert f"colluders {coalition_of(study)}: epsilon holds" in text
+    assert ("WARNING: 2 key holders" in text) == warned
