@@ -206,4 +206,4 @@ class Reader(ByteReader):
             raise MessageError(
                 f"a {kind.title} of this run has {length} bytes of content, not {len(data) - HEADER_BYTES}"
             )
-        super().__init__(data, f"a {kind.title}", HEADER_BYTES)
+        ByteReader.__init__(self, data, f"a {kind.title}", HEADER_BYTES)
