@@ -93,7 +93,9 @@ def describe_study(study: Study, identity: Identity | None = None) -> str:
 
 
 def _section(title: str, paragraphs: Sequence[str]) -> str:
-    lines = [fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ") for text in paragraphs]
+    lines = [
+        fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False) for text in paragraphs
+    ]
     return "\n".join([title, *lines])
 
 
@@ -101,7 +103,9 @@ def _table(title: str, rows: Sequence[Fact]) -> str:
     """Return rows of a label and a text; the lines of a long text are aligned."""
     lines, indent = [title], " " * (_LABEL_WIDTH + 4)
     for row in rows:
-        first, *rest = wrap(row.value, _WIDTH - len(indent), break_long_words=False) or [""]
+        # A fingerprint is compared and copied as one word.
+        wrapped = wrap(row.value, _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
+        first, *rest = wrapped or [""]
         lines.append(f"  {row.label:<{_LABEL_WIDTH}}  {first}")
         lines += [indent + line for line in rest]
     return "\n".join(lines)
