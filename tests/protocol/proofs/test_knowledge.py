@@ -90,6 +90,20 @@ def test_derived_claims_do_not_hold(private_key: PrivateKey) -> None:
         assert first_wrong(private_key.public_key, [(statement, ciphertexts, proof)]) == 0, what
 
 
+def test_an_announcement_that_is_made_after_the_challenge_is_refused(private_key: PrivateKey) -> None:
+    """Whoever knows the challenges first forges a proof about another's ciphertexts from any two answers."""
+    key = private_key.public_key
+    statement, ciphertexts, honest = claim(key)
+    for guessed in (honest.announcement, mpz(1)):
+        factors = knowledge._challenges(statement, key, ciphertexts, guessed)
+        answers = replace(honest, plaintext=mpz(7), residue=mpz(5))
+        left = knowledge.generator_power(key, answers.plaintext) * knowledge._residue(key, answers)
+        over = knowledge.public_power(ciphertexts, factors, key.ring)
+        forged = replace(answers, announcement=gmpy2.divm(left, over, key.ciphertext_modulus))
+        with pytest.raises(ProofError):
+            verify(statement, key, ciphertexts, forged)
+
+
 def test_joint_verification_agrees_with_single(private_key: PrivateKey) -> None:
     key = private_key.public_key
     honest = [claim(key, mode, b"party %d" % place) for place, mode in enumerate(RANDOMNESS_MODES * 2)]
