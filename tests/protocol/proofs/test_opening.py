@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
+import gmpy2
 import pytest
 from gmpy2 import mpz
 
@@ -69,6 +70,19 @@ def test_a_changed_value_is_detected(holder: Holder) -> None:
         for proof in (holder.prove(holder.opened), holder.prove(shaped)):
             with pytest.raises(ProofError):
                 holder.verify(shaped, proof)
+
+
+def test_announcements_that_are_made_after_the_challenge_are_refused(holder: Holder) -> None:
+    """Whoever knows the challenge first forges a proof of any opening from any answer."""
+    modulus, powers = holder.key.ciphertext_modulus, holder.powers
+    shaped = (holder.opened[0] * (1 + holder.key.modulus) % modulus, *holder.opened[1:])
+    weighted, opened = opening._weighted(HERE, holder.key, holder.ciphertexts, shaped)
+    e, z = opening._challenge(HERE, powers, weighted, opened, mpz(1), mpz(1)), mpz(5)
+    bases = gmpy2.powmod(powers.base, z, modulus), gmpy2.powmod(weighted, z, modulus)
+    over = gmpy2.powmod(holder.value, e, modulus), gmpy2.powmod(opened, e, modulus)
+    announced = (gmpy2.divm(top, bottom, modulus) for top, bottom in zip(bases, over, strict=True))
+    with pytest.raises(ProofError):
+        holder.verify(shaped, OpeningProof(*announced, z))
 
 
 def test_changes_that_cancel_are_detected(holder: Holder) -> None:
