@@ -28,7 +28,22 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum, SumReader, open_pro
 from psephos.protocol.encrypted_sum.product import BallotProduct, VoteClosed
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
-from psephos.protocol.errors import EquivocationError, PsephosError, StudyError, WrongPartialDecryptionError
+from psephos.protocol.errors import (
+    DuplicateBallotError,
+    EquivocationError,
+    ForgedSignatureError,
+    LateBallotError,
+    MessageError,
+    ProofError,
+    PsephosError,
+    StudyError,
+    ThresholdError,
+    UnexpectedMessageError,
+    UnknownPartyError,
+    UnsealedMessageError,
+    WrongPartialDecryptionError,
+    WrongRoundError,
+)
 from psephos.protocol.foreign import printable
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.state import SeriesFollowed, SeriesReader
@@ -257,34 +272,32 @@ def _outweigh(study: Study, roles: Collection[str]) -> bool:
     return CURATOR in roles or too_many or 2 * parties > len(study.roster) or (unsafe and bool(roles))
 
 
-_REASONS = {
-    "DuplicateBallotError": "a second one",
-    "ForgedSignatureError": "signed by somebody else",
-    "LateBallotError": "after the close",
-    "MessageError": "malformed",
-    "ProofError": "without a valid proof",
-    "ThresholdError": "another holder's, or a second one",
-    "UnexpectedMessageError": "unexpected there",
-    "UnknownPartyError": "from a stranger",
-    "UnsealedMessageError": "secret, and in clear",
-    "WrongPartialDecryptionError": "wrong",
-    "WrongRoundError": "for something else",
+_REASONS: dict[type[PsephosError], str] = {
+    DuplicateBallotError: "a second one",
+    ForgedSignatureError: "signed by somebody else",
+    LateBallotError: "after the close",
+    MessageError: "malformed",
+    ProofError: "without a valid proof",
+    ThresholdError: "another holder's, or a second one",
+    UnexpectedMessageError: "unexpected there",
+    UnknownPartyError: "from a stranger",
+    UnsealedMessageError: "secret, and in clear",
+    WrongPartialDecryptionError: "wrong",
+    WrongRoundError: "for something else",
 }
 """Why an entry is refused, by the class of the error."""
 
 
-def _listed(numbers: Counter[str]) -> str:
-    """Return numbers of refused entries by the class of the error: "1 LateBallotError (after the close)"."""
-    reasons = {name: f" ({_REASONS[name]})" if name in _REASONS else "" for name in numbers}
-    return ", ".join(f"{count} {name}{reasons[name]}" for name, count in sorted(numbers.items()))
-
-
 def _by_sender(refused: Iterable[tuple[str, PsephosError]]) -> str:
-    """Return numbers of refused entries by their senders and the class of the error."""
+    """Return numbers of refused entries by sender and class: "1 LateBallotError (after the close) of party 3"."""
     senders: dict[str, Counter[str]] = {}
     for sender, error in refused:
-        senders.setdefault(sender, Counter())[type(error).__name__] += 1
-    return "; ".join(f"{_listed(numbers)} of {sender}" for sender, numbers in sorted(senders.items()))
+        reason = f" ({_REASONS[type(error)]})" if type(error) in _REASONS else ""
+        senders.setdefault(sender, Counter())[f"{type(error).__name__}{reason}"] += 1
+    listed = {
+        sender: ", ".join(f"{count} {name}" for name, count in sorted(senders[sender].items())) for sender in senders
+    }
+    return "; ".join(f"{listed[sender]} of {sender}" for sender in sorted(senders))
 
 
 def _and_refused(refused: Iterable[Refusal], *kinds: Kind) -> str:
