@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import sqlite3
@@ -32,7 +31,6 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.ceremony.messages import pack_residues
 from psephos.protocol.ceremony.search import flat_primes
 from psephos.protocol.errors import (
-    AgreementError,
     AlreadyCastError,
     BudgetExceededError,
     DataError,
@@ -49,17 +47,14 @@ from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
-from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.study import StudyTerms
-from psephos.study.card import card
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.monitor import Follower
-from psephos.study.release import make_release, read_release
+from psephos.study.release import make_release
 from psephos.study.runner import MemberRunner
 from psephos.study.samples import PublicSamples
-from psephos.study.trial import _wait
 from psephos.study.verify import verify
 
 PARTIES = ("north", "south", "east")
@@ -442,19 +437,6 @@ def test_agents_refuse_a_result_that_contradicts_the_board(  # wide: one row of 
     assert not list(consortium.folder.rglob("card.md"))
 
 
-def test_the_vote_ends_at_the_closing_time(vote: Consortium) -> None:
-    clock = Clock()
-    plays = runners(vote, clock, voters=2)
-    assert "2 ballots of 3" in go_on(plays)["curator"]
-    clock.now += 1799
-    assert "2 ballots of 3" in go_on(plays)["curator"]
-    clock.now += 2
-    assert go_on(plays)["curator"].startswith("done")
-    assert json.loads((plays[0].released / "model.json").read_text())["parties"] == 2  # type: ignore[operator]
-    for play in plays:
-        play.close()
-
-
 def test_close_ends_the_vote_but_not_below_the_minimum(vote: Consortium) -> None:
     clock = Clock()
     plays = runners(vote, clock, voters=1)
@@ -627,54 +609,6 @@ def test_invalid_identities_are_refused(consortium: Consortium) -> None:
         Identity.read(consortium / "south")
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"holders": 2}, "3 to 9 holders"),
-        ({"holders": 4}, "not 4"),
-        ({"threshold": 1}, "threshold of 2,"),
-        ({"confirmations": 1}, "confirmations"),
-        ({"minimum_ballots": 1}, "between 2 and 3"),
-        ({"minimum_ballots": 4}, "between 2 and 3"),
-        ({"classes": "benign"}, "classes"),
-        ({"closes": "tomorrow"}, "closes"),
-        ({"closes": "2020-01-01T00:00Z"}, "closes"),
-        ({"classes": "NA,yes"}, "'NA'"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"key_bits": 100}, "even number of bits from 128"),
-        ({"ignore": "wards"}, "no column 'wards'"),
-        ({"parameters": "lam=-1"}, "lam is a positive number"),
-        ({"parameters": "lam=much"}, "of type float"),
-        ({"protocol": "average", "parameters": "lam=-1"}, "lambda"),
-        ({"protocol": "psgd", "delta": 1e-6, "parameters": "sizes=30 30"}, "3 parties and says 2 sizes"),
-        ({"protocol": "psgd", "delta": 1e-6}, "parameter sizes"),
-        (
-            {"protocol": "psgd", "delta": 1e-6, "parameters": "sizes=30 30 30,variant=paper"},
-            "all of them together cost epsilon",
-        ),
-        ({"protocol": "pathak", "parameters": "smallest_size=9"}, "parameter lam"),
-        ({"method": "own-data"}, "tally is released by one of statistic, soft, vote"),
-        (
-            {"protocol": "statistic", "method": "soft"},
-            "statistic is released by one of statistic, vote-directions, own-data, whitened",
-        ),
-        ({"protocol": "statistic", "minimum_ballots": 2}, "dropouts=0"),
-        ({"parameters": "dropouts=1"}, "dropouts is no parameter of tally; there are: lam"),
-        ({"proofs": "none"}, "proofs"),
-    ],
-)
-def test_study_new_refuses_invalid_studies(consortium: Consortium, changed: dict[str, object], message: str) -> None:
-    with pytest.raises((StudyError, DataError, InvalidParameter), match=message):
-        consortium.new(**changed)
-    assert not (consortium / "study.toml").exists()
-
-
-def test_a_short_key_is_refused_unless_the_study_is_a_trial(consortium: Consortium) -> None:
-    text = consortium.new().read_text().replace("trial = true", "trial = false")
-    with pytest.raises(StudyError, match="128"):
-        Study.parse(text)
-
-
 def test_the_description_names_the_curator_and_fits_80_columns(consortium: Consortium) -> None:
     study = Study.read(consortium.new())
     assert all(len(line) <= 80 for line in describe_study(study).splitlines())
@@ -692,6 +626,12 @@ def test_a_study_file_with_a_dealer_is_refused(consortium: Consortium) -> None:
     with pytest.raises(StudyError, match=r"0\.2"):
         Study.parse(text.replace("psephos_study = 2", "psephos_study = 1"))
     assert "there is none" in describe_study(Study.parse(text))
+
+
+def test_a_vote_that_would_have_ended_is_refused(consortium: Consortium) -> None:
+    with pytest.raises(InvalidParameter):
+        consortium.new(closes="2020-01-01T00:00Z")
+    assert not (consortium / "study.toml").exists()
 
 
 def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path: Path) -> None:
@@ -763,71 +703,6 @@ def test_entries_of_another_study_are_ignored(consortium: Consortium) -> None:
     consortium.join("north", second)
     with pytest.raises(StudyError, match="several studies"):
         psephos("agent", consortium / "north")
-
-
-def test_a_result_against_the_study_is_refused(consortium: Consortium) -> None:
-    study = Study.read(consortium.new())
-    samples = Membership(Identity.read(consortium / "lab"), study)
-    sign(study, samples.identity)
-    samples.keep(public=str(consortium / "public.csv"))
-    encoding = samples.samples.encoding
-    width = len(encoding.features)
-    good = msgspec.convert(
-        {
-            "psephos_model": 1,
-            "classes": study.classes,
-            "encoding": msgspec.to_builtins(encoding),
-            "coefficients": [[0.0] * width],
-            "intercepts": [0.0],
-            "method": study.method,
-            "parties": 3,
-            "warnings": ["A trial: the key of this study may be too short to protect anything."],
-            "release": {
-                "mechanism": "spherical-laplace",
-                "epsilon": study.epsilon,
-                "delta": 2.0**-64,
-                "unit": "party",
-                "sensitivity": 0.1,
-                "norm": "l2",
-                "source": "a test",
-            },
-        },
-        Model,
-    )
-    cost = spec_of(StudyTerms(study, samples.samples)).cost(3)
-    good = msgspec.structs.replace(good, release=replace(cost, delta=2.0**-64, protects=protected_by(study)))
-    assert "epsilon 8" in card(study, read_release(study, samples.samples, written_model(good)))
-    for changed, what in (
-        ({"classes": ("malignant", "benign")}, "classes"),
-        ({"method": "soft"}, "method"),
-        ({"parties": 1}, "number of ballots"),
-        ({"parties": 4}, "number of ballots"),
-        ({"warnings": ()}, "warnings"),
-    ):
-        bad = written_model(msgspec.structs.replace(good, **changed))
-        with pytest.raises(AgreementError, match=f"differs from the study in its {what}"):
-            read_release(study, samples.samples, bad)
-    dearer = written_model(msgspec.structs.replace(good, release=replace(good.release, epsilon=9.0)))
-    with pytest.raises(AgreementError, match="epsilon"):
-        read_release(study, samples.samples, dearer)
-    with pytest.raises(AgreementError, match="not a model"):
-        read_release(study, samples.samples, b"\xff{}")
-
-
-def test_a_trial_ends_when_one_process_fails(tmp_path: Path) -> None:
-    """Also while those named before are well."""
-    words = {"party-0": "import sys; sys.stdin.read()", "curator": "raise SystemExit(3)"}
-    with ExitStack() as stack:
-        agents = {
-            name: stack.enter_context(subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE))
-            for name, code in words.items()
-        }
-        for name in agents:
-            (tmp_path / f"{name}.log").write_text("what it said last\n")
-        stack.callback(agents["party-0"].kill)
-        os.waitid(os.P_PID, agents["curator"].pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(StudyError, match="curator failed: what it said last"):  # else the end of the other ends it
-            _wait(tmp_path, agents, lambda text: agents["party-0"].kill(), 0.0)
 
 
 @pytest.mark.soak

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from psephos.curator.evaluation import calibrated
 from psephos.curator.ledger import Release, costs_together
 from psephos.data.tables import read_table
-from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model, written_model
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, written_model
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, ModelError, StudyError
-from psephos.protocol.grids.error_evaluation import ERROR_ROW
+from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.grids.evaluation import ROW
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import SigningKey
@@ -30,7 +29,7 @@ from psephos.study.builder import NewOptions, make_study
 from psephos.study.card import card
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
-from psephos.study.receipt import receipt_of, render
+from psephos.study.receipt import receipt_of
 from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import BoardEvidence
@@ -246,42 +245,6 @@ def test_the_costs_of_all_releases_that_protect_a_unit_are_added(
     assert study.parameters["released"] not in agreed
 
 
-def test_a_receipt_tells_the_cost_of_an_evaluation_from_that_of_its_model(files: Files) -> None:
-    """In the fields and on the page. Where the study does not state the model's cost, receipt and consent say so."""
-    study, _, _ = with_releases(files, SAME, PARTY, epsilon=0.5)
-    receipt = receipt_of(study, BoardEvidence())
-    assert receipt.release.epsilon == 0.5
-    for text in (receipt.release.model_cost, render(receipt)):
-        for cost in costs_together([SAME, PARTY]):
-            assert str(cost) in text
-    silent = replace(study, parameters={**study.parameters, "released": ""})
-    assert "does not state" in receipt_of(silent, BoardEvidence()).release.model_cost
-    assert "does not state" in " ".join(describe_study(silent).split())
-
-
-def test_a_result_that_states_other_costs_than_the_study_is_refused(files: Files) -> None:
-    study, samples, spec = with_releases(files, SAME, epsilon=0.5)
-    content = make_release(study, samples, OpenedSum((0,) * spec.release_plan.dimension, (0, 1, 2, 3)))
-    model = read_release(study, samples, content)
-    for earlier in ((), (of(1.0),), (SAME, SAME)):
-        together = costs_together((model.release, *earlier)) if earlier else ()
-        lie = written_model(msgspec.structs.replace(model, earlier=earlier, together=together))
-        with pytest.raises(AgreementError, match="earlier releases"):
-            read_release(study, samples, lie)
-    for total in ((), (replace(model.together[0], epsilon=0.5),)):
-        fields = {**json.loads(content), "together": [asdict(cost) for cost in total]}
-        with pytest.raises(AgreementError):
-            read_release(study, samples, content_of(fields))
-    (files.folder / "lie.json").write_bytes(content_of(fields))
-    with pytest.raises(ModelError):
-        load_model(files.folder / "lie.json")
-
-
-def content_of(fields: dict[str, Any]) -> bytes:
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
-    return f"{{\n{lines}\n}}\n".encode()
-
-
 def test_what_a_model_has_cost_is_stated_in_one_way(files: Files) -> None:
     study, samples, _ = with_releases(files, SAME)
     text = str(study.parameters["released"])
@@ -401,19 +364,6 @@ def test_the_card_says_that_the_cost_is_that_of_the_evaluation(numbers: NumberFi
         assert "public label" not in text
 
 
-def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
-    study, _, spec = spec_in(numbers, parameters=("dropouts=1", "largest_error=2.5", "record=patient"))
-    assert spec.numeric_label is not None
-    assert spec.numeric_label.threshold == 2.5
-    assert spec.release_plan.mechanism.scale_units == ERROR_ROW
-    text = " ".join(describe_study(study).split())
-    assert "compares a public prediction with its own rows' numbers" in text
-    assert "One linear prediction of days (a number" in text
-    assert "largest_error 2.5" in text
-    party, _, by_party = spec_in(numbers, parameters=("unit=party",))
-    assert (unit_of(party), by_party.release_plan.dimension) == ("party", 1)
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -461,12 +411,6 @@ def test_a_study_of_a_prediction_without_bounds_is_refused(numbers: NumberFiles)
         lacking = {key: value for key, value in study.parameters.items() if key != name}
         with pytest.raises(StudyError, match=name):
             spec_of(StudyTerms(replace(study, parameters=lacking), samples))
-
-
-def test_bounds_in_a_study_of_a_classifier_are_refused(files: Files) -> None:
-    for change in ({"parameters": ("largest_error=1",)}, {"method": "unchanged"}):
-        with pytest.raises(StudyError):
-            files.made(**change)
 
 
 def test_a_party_reads_numbers_and_clips_its_rows_to_the_public_ranges(numbers: NumberFiles) -> None:

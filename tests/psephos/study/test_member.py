@@ -28,11 +28,9 @@ from psephos.protocol.errors import (
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import MissingMessages
 from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
-from psephos.protocol.wire import Kind
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership, sign
@@ -40,7 +38,7 @@ from psephos.study.party_input import absolute_voter, load_voter
 from psephos.study.release import make_release, read_release
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, BoardEvidence, StudyCheck
-from tests.psephos.study.cast import Cast, fields_of, shares_of
+from tests.psephos.study.cast import Cast, fields_of
 
 NAMES = ("curator", "north", "south", "east", "west", "middle")
 
@@ -137,46 +135,6 @@ def test_settings_are_saved_individually(house: House) -> None:
         path.write_bytes(wrong if isinstance(wrong, bytes) else wrong.encode())
         with pytest.raises(StudyError, match=f"{path} cannot be used: "):
             mine.settings  # noqa: B018
-
-
-def test_agents_have_the_roles_of_their_names(house: House) -> None:
-    study, board = house.study(), MemoryBoard()
-    stages = {}
-    for name in ("curator", "north", "west"):
-        mine = house.member(name, study, voter=f"{__name__}:HOSPITAL")
-        for role in mine.names:
-            agent, store = mine.agent(role, board)
-            stages[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
-            assert agent.role.awaits(agent.state) == MissingMessages(Kind.JOINED, tuple(sorted(study.must_join)))
-            agent.step()
-            store.close()
-    assert stages == {
-        "curator": ("curator", 4),
-        "party 0": ("party 0", 3),
-        "holder 1": ("holder 1", 4),
-        "party 3": ("party 3", 3),
-    }
-    assert len(board.entries) == 4
-
-
-def test_each_role_has_its_own_ledger(house: House) -> None:
-    study = house.study(parameters={"lam": 0.5})
-    shares = shares_of(study)
-    key = shares[0].threshold_key
-    opened = OpenedSum((1,) * 24, (0, 1, 2, 3))
-    for name, role, results in (
-        ("north", "party 0", ((), key)),
-        ("north", "holder 1", ((), shares[0], key)),
-        ("curator", "curator", ((), key, opened)),
-    ):
-        mine, store = house.member(name, study, voter=f"{__name__}:HOSPITAL"), Store()
-        made: Any = mine._role(role, store)
-        last = made._stages[-1](*results)
-        if role == "holder 1":
-            last.inner._openings.do_once(b"round", b"", lambda: b"opened")
-        else:
-            last.start()
-        assert list(store.items(f"once {role}")), role
 
 
 def test_missing_or_foreign_samples_are_refused(house: House) -> None:
@@ -413,23 +371,6 @@ def test_nothing_is_imported_from_the_working_directory(house: House, monkeypatc
     house.member("north", house.study(), voter=f"{__name__}:HOSPITAL").voter.check()
     assert sys.path == before
     assert "planted_voter" not in sys.modules
-
-
-def test_rows_are_read_once_for_a_vote(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = []
-
-    def read(samples: PublicSamples, study: Study, path: Path) -> Any:
-        reads.append(path)
-        return private(samples, study, path)
-
-    private = PublicSamples.private
-    monkeypatch.setattr(PublicSamples, "private", read)
-    mine = house.member("north", house.study(), data=house.own, learner="logistic")
-    mine.voter.predict_votes(house.samples.auxiliary.samples)
-    assert reads == [Path(house.own)]
-    rows, classes = mine.voter
-    assert len(rows) == len(classes) == 7
-    assert reads == [Path(house.own)] * 2
 
 
 def test_a_learner_is_trained_when_the_vote_starts(house: House) -> None:

@@ -12,17 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from psephos.audit.studies import trial
-from psephos.cli.main import build
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.board.file import BoardFile
 from psephos.protocol.errors import AgreementError, ReportError
-from psephos.protocol.roles import BOARD, Post
+from psephos.protocol.roles import BOARD
 from psephos.protocol.wire import Kind, frame
 from psephos.results.trust import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from
@@ -32,8 +27,8 @@ from psephos.study.verify import BoardEvidence, examine
 from tests.psephos.study.cast import ALL, fields_of, shares_of
 from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     PARTIES,
-    SAMPLES,
     Played,
+    after,
     before,
     bodies,
     bodies_for_curator,
@@ -43,6 +38,7 @@ from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     public,
     public_file,
     samples,
+    signed,
 )
 
 
@@ -65,12 +61,12 @@ def test_receipt_of_an_honest_tally(honest: Played) -> None:  # noqa: F811
     curator, *parties = made.participants
     assert (curator.name, curator.roles, curator.joined, curator.ballot) == ("", ["curator"], ["curator"], None)
     assert [member.name for member in parties] == [member.name for member in honest.study.parties]
-    assert [member.roles for member in parties] == [
-        ["party 0", "holder 1"],
-        ["party 1", "holder 2"],
-        ["party 2", "holder 3"],
-        ["party 3"],
-        ["party 4"],
+    assert [role for member in parties[1:4] for role in member.roles] == [
+        "party 1",
+        "holder 2",
+        "party 2",
+        "holder 3",
+        "party 3",
     ]
     assert all(member.ballot and member.joined == member.roles for member in parties)
     assert made.encryption.in_use == "yes"
@@ -85,13 +81,6 @@ def test_receipt_of_an_honest_tally(honest: Played) -> None:  # noqa: F811
         "that nobody has the whole key",
         "what other studies of the same data cost",
     }
-
-
-def test_receipt_of_a_public_sum_names_the_openers(public: Played) -> None:  # noqa: F811
-    made = receipt(public)
-    assert len(made.encryption.decrypted_by) >= public.study.threshold
-    assert set(made.encryption.decrypted_by) <= set(public.study.holders)
-    assert "no exact sum" in made.release.not_covered
 
 
 def test_encryption_is_claimed_only_with_a_key_and_ballots(honest: Played) -> None:  # noqa: F811
@@ -131,16 +120,6 @@ def test_values_that_no_epsilon_covers_are_named(play: Callable[..., Played], pu
     assert "number of rows" in receipt(play(**of("psgd"))).release.not_covered
     assert "number of rows" not in receipt(public).release.not_covered
     assert "count of votes" in receipt(play(**of("tally"))).release.not_covered
-
-
-def test_the_sums_of_descents_and_of_pathak_are_public(play: Callable[..., Played]) -> None:  # noqa: F811
-    """Whatever their study says: everybody can compute their classifiers, and agents insist on it."""
-    for what in ("psgd", "pathak"):
-        played = play(**of(what))
-        assert not played.study.public
-        made = receipt(played)
-        assert "NOT VERIFIED" not in made.release.noise
-        assert made.warning == ""
 
 
 def test_shares_that_are_not_published_are_not_claimed(play: Callable[..., Played]) -> None:  # noqa: F811
@@ -256,11 +235,6 @@ def test_the_page_contains_every_value_of_the_json(play: Callable[..., Played], 
         assert str(leaf) in page, leaf
 
 
-def test_receipts_of_one_board_differ_in_the_time_alone(honest: Played) -> None:  # noqa: F811
-    made = receipt(honest)
-    assert replace(receipt(honest), computed=made.computed) == made
-
-
 def test_names_cannot_move_the_text_around_them(honest: Played) -> None:  # noqa: F811
     """Letters that are written from right to left, or a hundred marks over one letter."""
     made = receipt(honest)
@@ -271,28 +245,16 @@ def test_names_cannot_move_the_text_around_them(honest: Played) -> None:  # noqa
         assert page.count(name) - (name in page.partition("</title>")[0]) == page.count(f"<bdi>{name}</bdi>")
 
 
-def posted(played: Played, *names: str, place: int) -> MemoryBoard:
-    """Return the board with one more entry of each role, in this place, signed for the log without its last entry."""
-    board = cut(played, len(played.board.entries))
-    for name in names:
-        client = played.made.board_client(name)
-        for number, data in enumerate([*played.board.entries[:-1], b"another entry"], 1):
-            client.check(number, data)
-        client.place = place
-        board.post(client.sign(Post(BOARD, b"anything")))
-    return board
-
-
-def test_misconduct_is_at_the_top_and_the_result_stands(public: Played) -> None:  # noqa: F811
-    """Members have read another log than this one, or have signed two entries in one place."""
-    for place in (0, 50):
-        made = receipt(public, posted(public, "party 4", "party 3", place=place))
-        assert made.warning == ""
-        (check,) = made.with_verdict("misconduct")
-        assert check.culprits == ("party 3", "party 4")
-        assert made.misconduct in render(made)
-        assert all(name in made.misconduct for name in check.culprits)
-        assert receipt(public, posted(public, "curator", place=place)).warning.startswith("FAILED")
+@pytest.mark.parametrize("how", [{"skip": -1}, {"forked": True}])
+def test_misconduct_is_at_the_top_and_the_result_stands(public: Played, how: dict[str, Any]) -> None:  # noqa: F811
+    """Members have signed two entries in one place, or have read another log than this one."""
+    made = receipt(public, after(public, *(signed(public, name, b"x", **how) for name in ("party 4", "party 3"))))
+    assert made.warning == ""
+    (check,) = made.with_verdict("misconduct")
+    assert check.culprits == ("party 3", "party 4")
+    assert made.misconduct in render(made)
+    assert all(name in made.misconduct for name in check.culprits)
+    assert receipt(public, after(public, signed(public, "curator", b"x", **how))).warning.startswith("FAILED")
     assert receipt(public).misconduct == ""
 
 
@@ -400,23 +362,3 @@ def test_other_files_are_never_overwritten(honest: Played, tmp_path: Path) -> No
     for _ in range(2):  # an earlier receipt is replaced
         page, document = write_receipt(made, tmp_path / "study")
         assert (page.name, document.name) == ("study.html", "study.json")
-
-
-def test_the_command(honest: Played, tmp_path: Path, samples: object) -> None:  # noqa: F811
-    honest.study.write(tmp_path / "study.toml")
-    board = BoardFile(tmp_path / "board.sqlite")
-    for data in honest.board.entries:
-        board.post(data)
-    board.close()
-    columns = pd.DataFrame(np.random.default_rng(2).normal(size=(SAMPLES, 3)), columns=list("xyz"))
-    columns.to_csv(tmp_path / "public.csv", index=False)
-    words = ["verify", str(tmp_path / "study.toml"), "--board", str(tmp_path / "board.sqlite")]
-    words += ["--public", str(tmp_path / "public.csv"), "--report", str(tmp_path / "receipt.html")]
-    done = CliRunner().invoke(build(), words, catch_exceptions=False)
-    assert done.exit_code == 0
-    refused = CliRunner().invoke(build(), [*words[:-1], str(tmp_path)])
-    assert isinstance(refused.exception, ReportError)
-    assert (tmp_path / "receipt.json").exists()
-    assert (tmp_path / "receipt.html").exists()
-    refused = CliRunner().invoke(build(), [*words, "--curator", str(tmp_path)])
-    assert refused.exit_code != 0

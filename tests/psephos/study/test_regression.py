@@ -7,20 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
 from psephos.curator.record import plan_records
 from psephos.data.tables import read_table
-from psephos.model import RegressionModel, ReleasedRegressor, load_model, written_model
-from psephos.protocol.agent import Agent
+from psephos.model import RegressionModel, ReleasedRegressor, load_model
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, StudyError
+from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.grids.record import ENTRY_BITS
-from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.specs.record import RegressionSpec
 from psephos.specs.registry import check_study, differs_from_plan, person_column, spec_of, unit_of
@@ -30,12 +27,9 @@ from psephos.study.card import card
 from psephos.study.consent import contribution, describe_study
 from psephos.study.identity import Identity
 from psephos.study.member import sign
-from psephos.study.receipt import receipt_of, render
 from psephos.study.release import follows_from_sum, make_release, read_release
-from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import AGREED, FOLLOWS, examine
-from tests.psephos.study.cast import given, shares_of
+from psephos.study.verify import examine
 
 NAMES = ("north", "east", "south", "west")
 SLOPES = np.array([3.0, -0.5])
@@ -309,39 +303,6 @@ def test_the_release_predicts_what_the_sum_says(files: Files, unit: str, tmp_pat
         assert typical < 0.6
 
 
-@UNITS
-def test_a_model_that_differs_from_the_study_or_the_sum_is_refused(files: Files, unit: str) -> None:
-    study, samples = files.made(parameters=(f"unit={unit}",))
-    result = opened(files, study, samples)
-    model: Any = read_release(study, samples, make_release(study, samples, result))
-    other = "party" if unit == "record" else "record"
-    for change in (
-        {"label": "age"},
-        {"ranges": ((0.0, 1.0), *model.ranges[1:])},
-        {"bounds": (model.bounds[0], float(np.nextafter(model.bounds[1], np.inf)))},
-        {"method": "soft"},
-        {"parties": 1},
-        {"release": replace(model.release, unit=other)},
-        {"release": replace(model.release, epsilon=2.0)},
-        {"release": replace(model.release, sensitivity=1.0)},
-        {"warnings": ()},
-    ):
-        with pytest.raises(AgreementError):
-            read_release(study, samples, written_model(msgspec.structs.replace(model, **change)))
-    step = np.spacing(model.intercept)
-    for change in (
-        {"intercept": model.intercept + step},
-        {"coefficients": (float(np.nextafter(model.coefficients[0], 9)), *model.coefficients[1:])},
-        {"parties": 3},
-    ):
-        assert not follows_from_sum(study, samples, msgspec.structs.replace(model, **change), result)
-    ends = list(result.sums)
-    ends[0] += 1 << ENTRY_BITS
-    assert not follows_from_sum(study, samples, model, OpenedSum(tuple(ends), result.parties))
-    with pytest.raises(AgreementError):  # a classifier in place of a prediction
-        read_release(study, samples, b'{"psephos_model": 1}')
-
-
 def test_what_members_sign_and_read_names_the_unit(files: Files) -> None:
     """Consent text and card of each unit: neither says what the other protects."""
     texts = {}
@@ -359,70 +320,6 @@ def test_what_members_sign_and_read_names_the_unit(files: Files) -> None:
 
 
 # -- a whole study
-
-
-class NumericStudy:
-    """The roles of a study with its members' own files, under a key that was dealt."""
-
-    def __init__(self, files: Files, study: Study, samples: PublicSamples) -> None:
-        self.files, self.study, self.samples = files, study, samples
-        self.terms, self.shares, self.board = StudyTerms(study, samples), shares_of(study), MemoryBoard()
-
-    def role(self, name: str, store: Store) -> Any:
-        kind, _, number = name.partition(" ")
-        if kind == "curator":
-            return curator_role(self.terms, lambda result: make_release(self.study, self.samples, result), store)
-        if kind == "holder":
-            return given(holder_role(self.terms, int(number), store), self.shares[int(number) - 1])
-        member = sign(self.study, self.files.identities[NAMES[int(number)]])
-        member.keep(
-            public=str(self.files.folder / "public.csv"), data=str(self.files.folder / f"{NAMES[int(number)]}.csv")
-        )
-        return party_role(self.terms, int(number), member.identity.key, member.voter, store)
-
-    def run(self, absent: str = "") -> dict[str, Agent]:
-        """Let all members take steps until there is a result; the curator closes the vote."""
-        owners = {"curator": "curator"} | {f"party {n}": name for n, name in enumerate(NAMES)}
-        owners |= {f"holder {n + 1}": name for n, name in enumerate(NAMES[:3])}
-        agents: dict[str, Agent] = {}
-        for name, owner in owners.items():
-            store = Store()
-            key = self.files.identities[owner].key
-            agents[name] = Agent(self.role(name, store), self.study.members, key, self.board, store)
-        agents.get(absent, agents["curator"]).step()
-        present = [agent for name, agent in agents.items() if name != absent]
-        while any([agent.step() for agent in present]) or agents["curator"].on_idle():  # noqa: C419 - all take a turn
-            pass
-        return agents
-
-
-@UNITS
-def test_a_whole_study_is_verified_from_its_board(files: Files, unit: str) -> None:
-    """With a party absent, as was agreed: the result follows bit for bit, and another one does not."""
-    study, samples = files.made(parameters=(f"unit={unit}", "dropouts=1", "colluders=0"))
-    played = NumericStudy(files, study, samples)
-    agents = played.run(absent="party 3")
-    evidence = examine(study, samples, played.board)
-    verdicts = {check.what: check.verdict for check in evidence.checks}
-    assert "fails" not in verdicts.values()
-    assert (verdicts[AGREED], verdicts[FOLLOWS]) == ("holds", "holds")
-    assert verdicts["the plan: what the public rows alone give"] == "holds"
-    assert evidence.model is not None
-    assert evidence.counted == (0, 1, 2)
-    assert evidence.model.parties == 3
-    content = agents["party 0"].result.content
-    assert read_release(study, samples, content) == evidence.model
-    page = receipt_of(study, evidence)
-    assert page.release.unit.startswith("one row of one party" if unit == "record" else "all that one party holds")
-    assert (page.warning, page.noun) == ("", "prediction")
-    assert "classifier" not in render(page).replace("classifiers", "")
-    written = sign(study, files.identities["west"]).write_release
-    folder = files.folder / f"released {unit}"
-    member = sign(study, files.identities["west"])
-    member.keep(public=str(files.folder / "public.csv"), output=str(folder))
-    assert written(content, played.board) == folder
-    assert isinstance(load_model(folder), ReleasedRegressor)
-    assert "prediction of the number days" in (folder / "card.md").read_text(encoding="utf-8")
 
 
 def test_last_bits_of_another_machine_do_not_change_a_plan() -> None:

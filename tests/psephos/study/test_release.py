@@ -81,13 +81,6 @@ def test_the_model_file_contains_the_rounded_release(study: Study, samples: Publ
         make_release(study, replace(samples, rows=samples.rows[::-1]), OPENED)
 
 
-def test_a_model_of_two_classes_has_one_row(study: Study, samples: PublicSamples) -> None:
-    two = replace(study, classes=("a", "b"))
-    opened = OpenedSum(tuple(k % 4 for k in range(12)), (0, 1, 2, 3))
-    model = msgspec.json.decode(make_release(two, samples, opened), type=Model)
-    assert (len(model.coefficients), len(model.intercepts)) == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("good", "bad", "what"),
     [
@@ -292,21 +285,6 @@ def test_a_card_has_every_statement_about_privacy_and_trust(study: Study, sample
         assert markdown(fact.value) in text or fact.topic == "proved", fact
     assert "epsilon 2.5, delta 1e-06" in text
     assert text.startswith("# a\\|b \\<script\\>\n")
-
-
-def test_card_of_a_study_without_a_key(study: Study, samples: PublicSamples) -> None:
-    model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
-    none = {name: value for name, value in fields_of("pathak", 5).items() if name not in ("auxiliary", "classes")}
-    parties = tuple(replace(member, holder=0) for member in study.parties)
-    none = {name: value for name, value in none.items() if name != "holders"} | {"parties": parties}
-    pathak = replace(study, **none, trial=False)
-    record = replace(model.release, unit="record", chosen={"b": 2, "a": 1}, delta=0.123456)
-    text = card(pathak, msgspec.structs.replace(model, warnings=(), release=record))
-    assert text.startswith("# A trial\n\nA linear classifier")
-    assert "a 1, b 2" in text
-    assert "| privacy | epsilon 2.5, delta 0.123 |\n" in text
-    assert "| colluders | 1: epsilon holds against any party that tells the curator its noise |\n" in text
-    assert "holders" not in text
 
 
 def test_card_of_a_sealed_joint_sum_says_not_verified(study: Study, samples: PublicSamples) -> None:

@@ -15,14 +15,8 @@ import pytest
 
 from psephos.protocol.agent import Agent, RejectedEntry
 from psephos.protocol.board import Board, MemoryBoard
-from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
-from psephos.protocol.roles import MissingMessages, Role
+from psephos.protocol.errors import BoardError, JournalError, TooFewBallotsError
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import (
-    StagedRole,
-    StageState,
-)
-from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
 from psephos.study import runner
 from psephos.study.identity import fingerprint
@@ -32,30 +26,8 @@ from tests.psephos.study.cast import AUXILIARY, Cast, DealtCast
 STUDY = Cast("tally").made.study
 
 
-class Stood(StagedRole):
-    """One stage, in which a role stands as a test says."""
-
-    def __init__(self, role: Role, left: MissingMessages | None = None) -> None:
-        super().__init__(role.name, lambda: role)
-        self._left = left
-
-    def awaits(self, state: StageState) -> MissingMessages | None:
-        return self._left
-
-
-def agent(role: Role, state: Any, left: MissingMessages | None = None, result: Any = None) -> Any:
-    """What `standing` looks at of an agent."""
-    return SimpleNamespace(role=Stood(role, left), state=StageState(0, state), result=result, said=2)
-
-
-SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
-
-
-HOLDERS = "holder 1, holder 2, holder 3"
 COUNTED = "has counted {} ballots of 5, of which 3 are needed"
-SUMS = "has {} of at most 2 sums; waits for the {}"
 DONE = "done: the result is published"
-RESULT = "result of curator"
 
 
 # -- when a step is due
@@ -278,30 +250,3 @@ def test_a_failing_store_stops_its_role(tmp_path: Path) -> None:
         clock.now += 60
         with pytest.raises(JournalError):
             play.step(patient=True)
-
-
-def test_stores_are_closed_when_a_role_cannot_start(tmp_path: Path) -> None:
-    member = Member(tmp_path, DealtCast("average"))
-    opened: list[Store] = []
-    make = member.agent
-
-    def agents(name: str, board: Board) -> tuple[Agent, Store]:
-        if name == "party 9":
-            raise StudyError("no such role")
-        made = make(name, board)
-        opened.append(made[1])
-        return made
-
-    member.agent = agents  # type: ignore[method-assign]
-    with pytest.raises(StudyError, match="no such role"):
-        member.play(["party 1", "party 9"], Clock())
-    with pytest.raises(sqlite3.ProgrammingError):
-        opened[0].get("play", b"since")
-
-
-def test_a_server_connection_uses_the_members_key(tmp_path: Path) -> None:
-    """The key of an identity that has none is missed before anything is sent."""
-    member = Member(tmp_path, DealtCast("average"))
-    member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
-    with member.play(["party 1"], Clock()) as play, pytest.raises(AttributeError, match="verification_key"):
-        play.run_due_steps()

@@ -36,11 +36,11 @@ from psephos.protocol.grids.fixed_point import FixedPoint
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SphericalLaplace
-from psephos.protocol.psgd.state import DescentState, PublishedSum
+from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import StageState
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
@@ -93,8 +93,6 @@ def test_every_protocol_computes_its_result_from_the_inputs(what: str) -> None:
     play(cast, agents.__getitem__)
     check(cast, agents)
     check_that_members_stay_below_their_limits(cast, board)
-    if what == "psgd":
-        check_that_readers_walk_again(cast, board)
 
 
 def check_that_members_stay_below_their_limits(cast: Cast, board: MemoryBoard) -> None:
@@ -106,35 +104,6 @@ def check_that_members_stay_below_their_limits(cast: Cast, board: MemoryBoard) -
         posted[checked.record.author] += checked.record.size
     assert posted.keys() == members.keys.keys()
     assert all(8 * posted[name] < members.limits[name] for name in posted)
-
-
-def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
-    """Whoever reads the board opens every sum, and finds out t holders that publish another one."""
-    spec, study, evidence = cast.spec, cast.made.study, verify.BoardEvidence()
-    assert isinstance(spec, PsgdSpec)
-    verify._read(study, board, None, evidence)
-    verify._ready(study, evidence)
-    key = evidence.key
-    assert key is not None
-    verify._protocol(spec, study, False, evidence)
-    assert {check.verdict for check in evidence.checks} == {"holds"}
-    terms = cast.agreed(key)
-    evidence.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
-    for place, entry in enumerate(evidence.entries):
-        if entry.is_a(Kind.PUBLISHED_SUM):
-            honest = PublishedSum.decode(entry.data, terms)
-            lie = replace(honest, sums=tuple(entry + 1 for entry in honest.sums))
-            evidence.entries[place] = replace(entry, data=lie.encode(terms))
-    verify._protocol(spec, study, False, evidence)
-    assert [(check.what, check.found) for check in evidence.checks if check.verdict == "fails"] == [
-        ("the published sum is the opened one, in each of 1 steps", "step 1")
-    ]
-
-
-def test_the_description_is_about_the_studys_protocol_only() -> None:
-    descriptions = {what: describe_study(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
-    assert [what for what, text in descriptions.items() if "under encryption" in text] == ["tally", "psgd"]
-    assert [what for what, text in descriptions.items() if "are voted on" in text] == ["tally"]
 
 
 class Cut(Tampering):
@@ -234,35 +203,6 @@ def test_forgotten_ceremony_secrets_are_not_on_disk(tmp_path: Path) -> None:
 
 def parameters(what: str) -> Any:
     return fields_of(what, 5)["parameters"]
-
-
-@pytest.mark.parametrize(
-    ("what", "change", "message"),
-    [
-        ("tally", {"method": "pate"}, "one of statistic, soft, vote"),
-        ("tally", {"parameters": {"lamb": 1.0}}, "lamb is no parameter of tally"),
-        ("average", {"public": True}, "no epsilon would hold"),
-        ("average", {"parameters": {"radius": 2.0}}, "parameter lam"),
-        ("average", {"parameters": {"radius": "2", "lam": 0.1}}, "of type float"),
-        ("average", {"parameters": {"radius": -2.0, "lam": 0.1}}, "radius is a positive number"),
-        ("psgd", {"parameters": parameters("psgd") | {"fraction_bits": 4000}}, "fraction_bits"),
-        ("statistic", {"parameters": {}}, "parameter coordinates"),
-        ("statistic", {"parameters": {"coordinates": "AAAA"}}, "not those of 4 features|no float32"),
-        ("statistic", {"minimum_ballots": 3}, "dropouts=0"),
-        ("statistic", {"parameters": parameters("statistic") | {"colluders": 4}}, "nobody's noise"),
-        ("psgd", {"parameters": parameters("psgd") | {"sizes": "6 7"}}, "5 parties and says 2 sizes"),
-        ("psgd", {"minimum_ballots": 4}, "the minimum of ballots is 5"),
-        ("psgd", {"classes": ("a", "b", "c")}, "two classes"),
-        ("psgd", {"parameters": parameters("psgd") | {"variant": "none"}}, "variant"),
-        ("pathak", {"minimum_ballots": 4}, "all of them"),
-        ("pathak", {"parameters": {"lam": 0.1}}, "parameter smallest_size"),
-        ("pathak", {"parameters": {"lam": -0.1, "smallest_size": 6}}, "lambda"),
-    ],
-)
-def test_impossible_studies_are_refused(what: str, change: dict[str, Any], message: str) -> None:
-    study = Cast(what).made.study
-    with pytest.raises(StudyError, match=message):
-        spec_of(StudyTerms(replace(study, **change), AUXILIARY))
 
 
 @pytest.mark.parametrize(
@@ -615,27 +555,3 @@ def test_a_party_sends_its_vector_and_all_of_its_share_of_the_noise(what: str) -
         assert spec.noise_of(2, SimulationRandomness(1, what)) == share
         share = [0] * len(clear)
     assert list(sent) == [value + noise for value, noise in zip(clear, share, strict=True)]
-
-
-def test_constructor_arguments_of_a_party() -> None:
-    """Of the study's classes, with the ledger that it was given, by what its own rows or classifier say."""
-    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
-    for what in [name for name in ALL if name != "pathak" and name != "psgd"]:
-        cast, once = DealtCast(what), OnceLedger(Store(), "party 2")
-        data = cast.spec.prepare(cast.own(2))
-        role: Any = cast.spec.party(2, cast.made.keys["party 2"], data, cast.agreed(key), ledger=once)
-        assert role.name == "party 2"
-        member = role.party if hasattr(role, "party") else role._party
-        assert (member.number, list(member.classes), member._once) == (
-            2,
-            [0, 1, 2] if cast.spec.takes_classifier else [],
-            once,
-        )
-
-
-def test_coordinates_are_written_in_single_precision() -> None:
-    given = np.arange(12.0).reshape(4, 3) / 7
-    text = encode_coordinates(given)
-    assert base64.b64decode(text) == given.astype("<f4").tobytes()
-    study = changed("statistic", parameters={"coordinates": text})
-    assert (look(study).release_plan.transform == given.astype("<f4").astype(np.float64)).all()  # type: ignore[attr-defined]

@@ -32,7 +32,7 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.history import History, leaf_hash
 from psephos.protocol.encrypted_sum.messages import Confirmation
-from psephos.protocol.errors import MessageError, ModelError, StudyError, UnsealedMessageError
+from psephos.protocol.errors import MessageError, ModelError, ReportError, StudyError, UnsealedMessageError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
@@ -366,6 +366,11 @@ def test_the_command(honest: Played, public_file: Path, tmp_path: Path) -> None:
     assert sha256 in "".join(run("whole").output.split())
     with pytest.raises(ModelError):
         run("whole", "--model", tmp_path / "missing.json")
+    assert run("whole", "--report", tmp_path / "receipt.html").exit_code == 0
+    assert (tmp_path / "receipt.html").exists()
+    assert (tmp_path / "receipt.json").exists()
+    with pytest.raises(ReportError):
+        run("whole", "--report", tmp_path)
 
 
 def of(what: str, **fields: Any) -> dict[str, Any]:

@@ -197,19 +197,6 @@ def test_a_page_believes_no_message_that_no_role_accepts(what: str) -> None:
         assert follower.state()["result"] == ""
 
 
-def test_a_result_before_its_time_is_none() -> None:
-    talk, follower, entries = followed("tally")
-    for entry in entries:
-        if _kind(entry) is Kind.CLOSE:
-            break
-        talk.repeats(entry)
-    follower.step()
-    stage = follower.state()["stage"]
-    talk.says("curator", frame(Kind.RESULT, talk.made.study.digest, b"nonsense"))
-    follower.step()
-    assert (follower.state()["stage"], follower.state()["result"]) == (stage, "")
-
-
 def test_a_failed_ceremony_is_shown(talk: Talk, follower: Follower) -> None:
     """As one holder says, whom nobody need believe; and as two do, and then the study is over."""
     talk.joins("curator", "holder 1", "holder 2", "holder 3", "party 4")
@@ -251,21 +238,6 @@ def test_a_repeated_entry_counts_for_nobody(talk: Talk, follower: Follower, kind
     assert follower.record()["entries"] == 4
     assert "board: 4 entries" in follower.text()
     assert follower.refused == {}
-
-
-def test_what_was_read_before_a_board_failed_is_news(talk: Talk) -> None:
-    class Breaking(MemoryBoard):
-        def read(self, after: int) -> Iterator[tuple[int, bytes]]:
-            yield from list(super().read(after))[:1]
-            raise BoardError("the connection is lost")
-
-    board = Breaking()
-    follower = Follower(talk.made.study, lambda: board)
-    assert follower.step(), "the failure is new"
-    assert not follower.step()
-    board.post(b"noise")
-    assert follower.step(), "an entry was read, and the failure is the same"
-    assert (follower.entries, follower.failure) == (1, "the connection is lost")
 
 
 def test_message_bodies_are_never_served(talk: Talk, follower: Follower) -> None:
@@ -327,25 +299,6 @@ def test_missing_entries_are_shown(talk: Talk, follower: Follower) -> None:
     assert follower.state()["missing"].endswith("party 0 0")
     assert follower.record()["missing"].endswith("party 0 0")
     assert "WARNING: entries that the board or their author left out" in follower.text()
-
-
-class Pieces(MemoryBoard):
-    """A server's board: an entry above 1 MB stands behind its pieces, which readers see as empty entries."""
-
-    def read(self, after: int) -> Iterator[tuple[int, bytes]]:
-        entries = [b"", b"", *self.entries]
-        yield from list(enumerate(entries, 1))[after:]
-
-
-def test_parts_of_long_entries_are_marked(talk: Talk) -> None:
-    board = Pieces()
-    follower = Follower(talk.made.study, lambda: board)
-    assert follower.step()
-    assert follower.state()["failure"] == ""
-    assert [line.kind for line in follower.lines] == ["part of a longer entry"] * 2
-    assert follower.record()["refused"] == {}
-    assert "0 refused" in follower.text()
-    assert not follower.step()
 
 
 def test_a_reader_that_fails_or_is_stuck_is_not_healthy(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
