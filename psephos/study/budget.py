@@ -28,11 +28,8 @@ _OPENED = {
 
 
 def charges_of(study: Study, key: VerificationKey, rows: Sequence[bytes] = ()) -> list[Charge]:
-    """Return what a study costs the party with this key.
-
-    Args:
-        study: the study. key: of the party.
-        rows: what a tally votes on (`PublicSamples.row_digests`).
+    """Return what a study costs the party with this key; `rows`: what a tally votes on
+    (`PublicSamples.row_digests`).
     """
     claim, name, unit = study.digest + key.raw, f"study {study.title}", protected_by(study)
     charges = [Charge(claim, name, unit, _event(study.title, study.epsilon, study.delta, multiplier_of(study)))]
@@ -54,12 +51,7 @@ def read_ledger(
 ) -> tuple[PrivacyLimit | None, list[Charge]]:
     """Return the limit of an identity and what its studies cost, from the store in which versions before 0.3 had both.
 
-    Args:
-        key: of the identity.
-        values: what is in the store, by space and name.
-
-    Raises:
-        BudgetFileError: it is the store of something else.
+    `values`: what is in the store, by space and name. Raises BudgetFileError where it is the store of something else.
     """
     try:
         if json.loads(values["store"][b"identity"]) != {"budget of": key.raw.hex()}:

@@ -129,15 +129,9 @@ class NewOptions(Options):
 
 
 def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = silent) -> tuple[Study, PublicSamples]:
-    """Return a new study of these parties, the first of whom hold the key, and its public samples.
+    """Return a new study of these parties (files of cards), the first of whom hold the key, and its public samples.
 
-    Args:
-        options: the terms.
-        cards: the files of the parties' cards.
-        progress: called for every simulated world of a rehearsal.
-
-    Raises:
-        StudyError, DataError, InvalidParameter: the options do not make a valid study.
+    Raises StudyError, DataError or InvalidParameter for options that do not make a valid study.
     """
     _check_options(options)
     kind = spec_class(options.protocol)
@@ -208,12 +202,7 @@ def _stated(parameters: dict[str, Any]) -> dict[str, Any]:
 def _read_files(
     options: NewOptions, kind: type[Spec]
 ) -> tuple[PublicSamples, ReleasedClassifier | ReleasedRegressor | None]:
-    """Return the public samples, and the model that is evaluated, if any.
-
-    Raises:
-        DataError, DataSetMissingError: as `PublicSamples.read`.
-        ModelError: the file of --model is no model.
-    """
+    """Return the public samples, and the model that is evaluated, if any."""
     evaluated = load_model(options.model) if options.model else None
     numeric = kind.numeric or isinstance(evaluated, ReleasedRegressor)
     path = Path(options.public)
@@ -246,10 +235,7 @@ def _check_cards(options: NewOptions, kind: type[Spec], parties: int) -> None:
 
 
 def _check_options(options: NewOptions) -> None:
-    """Raise InvalidParameter for missing options or options that do not fit the protocol, DataError for odd classes.
-
-    The option --curator-noise must be given exactly where the curator adds the noise.
-    """
+    """Refuse missing options and options that do not fit the protocol."""
     if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
         raise InvalidParameter(f"a study needs --{missing[0]}")
     kind = spec_class(options.protocol)
@@ -301,9 +287,7 @@ def _evaluation_parameters(
 ) -> dict[str, Any]:
     """Return the parameters of an evaluation: the model of --model for the samples' scaled rows, and bounds of errors.
 
-    Raises:
-        InvalidParameter: the model has other classes, another label, or other columns than the study, or a parameter
-            is given that is the model's own. Other bounds would move the intercept, which is relative to their middle.
+    Parameters that are the model's own are refused: other bounds would move the intercept, relative to their middle.
     """
     if own := [name for name in ("classifier", "low", "high", "released") if name in given]:
         raise InvalidParameter(f"the parameter {own[0]} is that of the model of --model: leave it out")

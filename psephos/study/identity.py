@@ -45,10 +45,7 @@ def fingerprint(data: bytes) -> str:
 
 
 def fingerprint_words(data: bytes) -> str:
-    """Return the 128 bits of `fingerprint` as twelve English words, which are easier to read aloud.
-
-    The words are those of BIP 39; four bits of the last word are a checksum.
-    """
+    """Return the 128 bits of `fingerprint` as twelve English words (BIP 39), the last with a checksum of four bits."""
     return str(Mnemonic("english").to_mnemonic(_compared_bytes(data)))
 
 
@@ -60,12 +57,7 @@ def _compared_bytes(data: bytes) -> bytes:
 class IdentityCard:
     """The public part of an identity: a name and a verification key, signed with that key.
 
-    The signature shows that the card arrived as it was written. It does not show whose card it is: compare
-    fingerprints.
-
-    Attributes:
-        name: one line of at most 100 characters.
-        key: the verification key.
+    The signature shows that the card arrived as it was written, and not whose it is: compare fingerprints.
     """
 
     name: str
@@ -158,10 +150,8 @@ class Identity:
 
     @contextmanager
     def _files(self, moved: Path | None = None) -> Iterator[tuple[BudgetFile, BudgetFile]]:
-        """Open the identity's own budget file, and the one that is charged, which may be the same.
-
-        Args:
-            moved: where the one that is charged may be now, if it is not where it was.
+        """Open the identity's own budget file, and the one that is charged, which may be the same, or be at `moved`
+        now.
         """
         ledger = partial(read_ledger, self.card.key)
         with BudgetFile(self.directory / "budget.sqlite", ledger=ledger) as own, own.transaction():
@@ -188,10 +178,8 @@ class Identity:
             path: the file of its rows; created if necessary. It may be the one that is charged, which was moved.
             limit: of a new file, as `--budget-limit` has it.
 
-        Raises:
-            InvalidParameter: the limit is none, or not that of the file, or that of the file allows more than the
-                identity's own.
-            BudgetFileError: a file cannot be used.
+        Raises InvalidParameter for a limit that is none, differs from the file's, or is above the identity's own;
+        BudgetFileError for a file that cannot be used.
         """
         path = path.absolute()
         if any("\ud800" <= character <= "\udfff" for character in str(path)):  # bytes that are not UTF-8

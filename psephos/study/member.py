@@ -45,10 +45,9 @@ _MOST_BYTES = 100_000
 
 
 def sign(study: Study, identity: Identity) -> Membership:
-    """Record that an identity agrees to a study. Everything that its roles sign includes the study's digest.
+    """Record that an identity agrees to a study, whose digest everything that its roles sign includes.
 
-    Raises:
-        StudyError: the identity has no role in the study, or this version cannot run it.
+    Raises StudyError where it has no role in the study, or this version cannot run it.
     """
     study.roles_of(identity.key.verification_key)
     check_study(study)
@@ -139,9 +138,7 @@ class Membership:
     def agent(self, name: str, board: Board) -> tuple[Agent, Store]:
         """Return the agent of one of its roles on a board, and the role's store.
 
-        Raises:
-            StoreInUseError: another process runs this role.
-            PsephosError: as the role.
+        Raises StoreInUseError where another process runs this role, and what the role raises.
         """
         store = Store(self.store(name), {"study": self.study.digest.hex(), "role": name}, exclusive=True, timeout=1.0)
         try:
@@ -192,16 +189,11 @@ class Membership:
         """Write the released model and its card, after everything about them that is public was checked again.
 
         Args:
-            content: the result that the curator published.
-            board: the board that it was published on.
+            content: the result that the curator published. board: where it was published.
 
-        Returns:
-            The directory of the model and its card.
-
-        Raises:
-            WrongResultError: the result differs from the study, does not follow from the board, or could not be
-                computed again although all that it follows from should be public; nothing is written.
-            BoardError: the board cannot be read.
+        Returns the directory. Raises WrongResultError, and writes nothing, for a result that differs from the study,
+        does not follow from the board, or could not be computed again although all that it follows from should be
+        public.
         """
         evidence = examine(self.study, self.samples, board)
         about_result = [check for check in evidence.checks if check.what in (AGREED, FOLLOWS)]

@@ -76,15 +76,10 @@ class Follower:
 
     Attributes:
         open: opens the board; called again after the board failed.
-        terms: the study with its public samples, which fix what ballots and results must be; None where they are not
-            known here: nothing after the key is shown then.
+        terms: the study with its public samples; where they are not known, nothing after the key is shown.
         check: makes the checks of a study that has a result; None to make none.
-        lines: the last lines of the log.
-        accepted, sizes: the number and the bytes of the accepted entries, by author.
-        size: bytes of all entries.
-        times: when the last accepted entry of an author was read.
-        heads: the size of the log that an author had read when it signed its last entry.
-        refused: the number of rejected entries, by the class of the error.
+        accepted, sizes: numbers and bytes of the accepted entries, by author. refused: numbers, by class of error.
+        times, heads: when an author's last accepted entry was read, and the size of the log that it had read then.
         failure: why the board could not be read; empty if it could.
     """
 

@@ -37,13 +37,10 @@ def absolute_voter(name: str) -> str:
 
 
 def load_voter(name: str) -> Any:
-    """Import a classifier of the party's own.
+    """Import a classifier of the party's own: PATH.py:OBJECT or MODULE:OBJECT.
 
     The process that imports it may hold a share of the key, so nothing is looked for in the working directory: a file
     is named by its absolute path, and a module must be installed or be in a folder of PYTHONPATH.
-
-    Args:
-        name: PATH.py:OBJECT or MODULE:OBJECT.
 
     Raises InvalidParameter for what cannot be imported, has no `predict_votes`, or is a file that another user of the
     machine may write or replace.
@@ -102,10 +99,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 class PartyInput:
-    """What a party brings, as its settings say: a classifier, or its rows for protocols that take rows.
-
-    Files are read and classifiers are imported when they are asked for, not before.
-    """
+    """What a party brings: a classifier, or its rows; read and imported when they are asked for, not before."""
 
     def __init__(
         self,
@@ -118,10 +112,7 @@ class PartyInput:
         self._study, self._key, self._settings, self._samples = study, key, settings, samples
 
     def check(self) -> str:
-        """Check, before the vote, that nothing keeps the party from voting, and describe what votes.
-
-        Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
-        """
+        """Check, before the vote, that nothing keeps the party from voting, and describe what votes."""
         settings = self._settings()
         takes_classifier = self._spec().takes_classifier
         if settings.voter and takes_classifier:
@@ -155,9 +146,8 @@ class PartyInput:
         return learner.fit(rows, classes)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows, float64 (n, d), and their class numbers, int64 (n,), for protocols that take rows.
-
-        Where a study protects persons, the number of each row's person follows, int64 (n,).
+        """Yield rows, float64 (n, d), class numbers, int64 (n,), and where persons are protected their numbers, int64
+        (n,).
         """
         yield from self._rows()
         if column := person_column(self._study):

@@ -33,13 +33,9 @@ InUse = Literal["yes", "no", "not established"]
 
 @dataclass(frozen=True)
 class Participant:
-    """A member of the study.
+    """A member of the study; `name` is "" for the curator of a study that was written without its name.
 
-    Attributes:
-        name: "" for the curator of a study that was written without its name.
-        key: the fingerprint of the verification key.
-        joined: which of its roles have signed the study on the board.
-        ballot, sums: whether and in how many encrypted sums its ballots count; None where it casts none.
+    `ballot`, `sums`: whether and in how many encrypted sums its ballots count; None where it casts none.
     """
 
     name: str
@@ -54,13 +50,10 @@ class Participant:
 class EncryptionFacts:
     """What was encrypted, and who could decrypt it, in sentences.
 
-    Attributes:
-        in_use: "yes" if the board shows a key and ballots under it, "no" if the protocol has no key, and otherwise
-            "not established".
-        sums: the number of encrypted sums, of which a descent has one for each step.
-        key_bits, key: length of the modulus, and 24 hexadecimal digits of the key's identifier; None without a key.
-        could_decrypt: who could have learned what a single party sent.
-        decrypted_by: the holders whose partial decryptions are valid and visible on the board.
+    `in_use`: "yes" if the board shows a key and ballots under it, "no" if the protocol has no key. `key_bits`, `key`:
+    length of the modulus, and 24 hexadecimal digits of the key's identifier; None without a key. `could_decrypt`: who
+    could have learned what a single party sent. `decrypted_by`: holders whose valid partial decryptions are on the
+    board.
     """
 
     in_use: InUse
@@ -77,15 +70,11 @@ class EncryptionFacts:
 
 @dataclass(frozen=True)
 class ReleaseTerms:
-    """What was released, and at which privacy cost.
+    """What was released, and at which privacy cost per `unit`.
 
-    Attributes:
-        published, sha256: whether a model that agrees with the study is on the board, and the digest of its file.
-        follows: whether it follows from the opened sum.
-        epsilon, delta: the privacy cost per `unit` that the study states.
-        model_cost: privacy cost of the model that the study evaluates, as a sentence; "" where it evaluates none.
-        noise: who adds the noise, and what the guarantee rests on.
-        not_covered: what becomes known to somebody and is covered by no epsilon.
+    `published`, `sha256`: whether a model that agrees with the study is on the board, and the digest of its file.
+    `follows`: whether it follows from the opened sum. `not_covered`: what becomes known to somebody and is covered by
+    no epsilon.
     """
 
     published: bool
@@ -103,14 +92,7 @@ class ReleaseTerms:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A receipt of a study.
-
-    Attributes:
-        study: the fingerprint that members compare.
-        digest: SHA-256 of the study's canonical text, in hexadecimal; it is signed with every entry of the board.
-        trial: whether the study allows a key that protects nothing.
-        entries, head: the length and the head of the log that was read.
-    """
+    """A receipt of a study: `study` is its fingerprint; `entries` and `head` are of the log that was read."""
 
     title: str
     study: str

@@ -129,14 +129,10 @@ def _warnings(study: Study) -> tuple[str, ...]:
 
 
 def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model | RegressionModel:
-    """Read what the curator published, and compare everything with the study that follows from it.
+    """Read what the curator published, and compare all but the coefficients (`follows_from_sum`) with the study.
 
-    The coefficients are not checked (`follows_from_sum`).
-
-    Raises:
-        AgreementError: the content is not a model, is not written as `make_release` writes one, or differs from the
-            study in its classes, columns, method, number of ballots or privacy cost; of a prediction, in its label,
-            ranges or bounds.
+    Raises AgreementError for what is no model, is not written as `make_release` writes one, or differs from the study
+    in its classes, columns, method, number of ballots or privacy cost; of a prediction, in its label, ranges or bounds.
     """
     if len(content) > MOST_BYTES:
         raise AgreementError("the curator published a result larger than any model")

@@ -1,8 +1,4 @@
-"""The role of each member of a study, from joining to the result, for every protocol (docs/study.md).
-
-The study and the public samples say all that is common; a member brings its own data and its own store. The same roles
-run in one process in tests, in a process each on one machine, and on machines of their own.
-"""
+"""The role of each member of a study, from joining to the result, for every protocol (docs/study.md)."""
 
 from __future__ import annotations
 
@@ -54,11 +50,9 @@ def party_role(
     store: Store,
     charge: Callable[[Study], None] = lambda study: None,
 ) -> StagedRole:
-    """Return the role of party `number`.
+    """Return the role of party `number`, which has this signing key on the roster.
 
     Args:
-        terms: the study and its public samples.
-        number: its place on the roster. signing_key: registered there.
         own: where it votes (`Spec.takes_classifier`) its classifier, with `predict_votes`; otherwise its rows, float64
             (n, d), and their class numbers, (n,).
         store: where it keeps what it must not forget.
@@ -88,8 +82,7 @@ def reader_role(terms: StudyTerms) -> StagedRole:
 def curator_role(terms: StudyTerms, release: Callable[[Any], bytes], store: Store) -> StagedRole:
     """Return the curator's role: it counts, has sums opened, and publishes what `release` makes of the result.
 
-    `release` is given what `Spec.release` takes: an `OpenedSum`; of "psgd" a `GradientCuratorState`; of "pathak" a
-    `SharedSum`.
+    `release` is given what `Spec.release` takes.
     """
     study, spec = terms.study, spec_of(terms)
     return StagedRole(

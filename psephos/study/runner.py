@@ -148,12 +148,7 @@ class MemberRunner:
         say: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """
-        Args:
-            member: whose roles.
-            names: which of them.
-            say: called with a line of text for each event, which is logged as well.
-            clock: seconds since 1970, for the end of the vote and for patience.
+        """`say`: called with a line of text for each event, which is logged as well. `clock`: seconds since 1970.
 
         Raises what `Membership.agent` does, and `Voter.check`. The board is opened by the first step.
         """
@@ -223,10 +218,7 @@ class MemberRunner:
                 time.sleep(pause)
 
     def step(self, *, patient: bool = False) -> bool:
-        """Take one step of each role; return whether anything changed.
-
-        `patient`: report an error in which a wait ends, instead of raising it.
-        """
+        """Take one step of each role, `patient` of waits that end in an error; return whether anything changed."""
         changed = False
         for running in self.roles:
             changed = running.agent.step() or changed

@@ -46,11 +46,9 @@ class PublicSamples:
         encoding: how a table becomes numbers; of all columns but the label and those left out.
         scaler: scales encoded rows into the unit ball; learned on the public rows.
         rows: the encoded rows before they are scaled, float64 (N, d').
-        auxiliary: the samples.
         cautions: warnings about columns.
-        label_cells: what the rows' column of the class says, as text; () where the file lacks the column.
-        label_numbers: the numbers in that column where a number is predicted, NaN where there is none; () elsewhere,
-            and where the file lacks the column.
+        label_cells, label_numbers: what the rows' column of the class says, as text, and where a number is predicted as
+            numbers, NaN where there is none; () where the file lacks the column.
     """
 
     encoding: Encoding
@@ -74,10 +72,8 @@ class PublicSamples:
         """Read the samples from a CSV or Parquet file.
 
         Args:
-            path: the file.
             label: the column with the classes, which is no feature; the file may lack it.
-            ignore: columns to leave out.
-            text: columns that are text although they contain numbers.
+            ignore, text: columns to leave out, and columns that are text although they contain numbers.
             numeric_label: whether the label is a number; features are then clipped to public ranges.
         """
         table = read_table(path)
@@ -137,11 +133,8 @@ class PublicSamples:
         return (*self.encoding.features, CONSTANT)
 
     def labels(self, classes: Sequence[str]) -> NDArray[Any]:
-        """Return the labels of the public rows.
-
-        Returns:
-            Class numbers, int64 (N,): -1 where the file names none of the classes. Of a number float64 (N,): NaN where
-            there is none.
+        """Return the public rows' class numbers, int64 (N,), -1 where the file names none of the classes; of a number
+        float64 (N,), NaN where there is none.
         """
         if not classes:
             return np.array(self.label_numbers or (np.nan,) * len(self.auxiliary.samples), dtype=np.float64)
@@ -150,11 +143,8 @@ class PublicSamples:
         return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)
 
     def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Read a party's own rows.
-
-        Returns:
-            The scaled rows, float64 (n, d), and their class numbers, int64 (n,), from 0 to K - 1; of a numeric label
-            the numbers, float64 (n,).
+        """Return a party's own rows, scaled, float64 (n, d), and class numbers, int64 (n,), or numeric labels, float64
+        (n,).
         """
         table = read_table(path)
         if study.label not in table.columns:

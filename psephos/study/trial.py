@@ -38,16 +38,11 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
     """Run a study of a published data set, and check that every member ends with the model that is on the board.
 
     Args:
-        roles: the number of members, the curator included.
-        output: a new directory for all files; None creates a temporary one.
-        key_bits: the length of the key.
+        roles: the number of members with the curator, 4 to 100. output: a new directory; None for a temporary one.
         nats: start a NATS server as the board, instead of using a file in the directory.
         say: called with each line of text about what happens.
 
-    Raises:
-        InvalidParameter: fewer than 4 members, or more than 100.
-        StudyError: a process failed, or the members do not end with the same verified model.
-        BoardError: there is no NATS server.
+    Raises StudyError where a process failed or members end with other models, BoardError where no server can start.
     """
     if not 4 <= roles <= 100:
         raise InvalidParameter(f"a trial has 4 to 100 members, a curator and at least three parties; not {roles}")
@@ -187,10 +182,7 @@ def _progress(folder: Path) -> str:
 
 
 def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str:
-    """Verify the board and compare all members' models with it; return the outcome and the model's accuracy.
-
-    Raises StudyError if a check fails or a member has another model.
-    """
+    """Verify the board and all members' models; return the outcome and the model's accuracy."""
     board = open_board(address, study.digest)
     try:
         evidence = examine(study, PublicSamples.of(study, folder / "public.csv"), board)

@@ -90,24 +90,16 @@ class BoardEvidence:
 
     Attributes:
         entries: the valid entries that belong to the protocol, in the order of the board.
-        checks: the checks, in the order in which they were made.
-        size, head: the number of entries of the log, and its head in hexadecimal.
-        joined: the roles that have signed the study.
-        key: the holders' public key.
-        round, product, closed, opened: the encrypted sum: its terms, the product of the counted ballots, the closed
-            vote, and the opened sum; None for a descent, which has many.
-        counted: the numbers of the parties whose ballots count; of a descent, in its last step.
-        counted_sums: in how many of the encrypted sums the ballots of each party count, by the party's number.
-        openers: the numbers of the holders whose partial decryptions are valid and visible here; of a descent, in its
-            last step.
-        steps: the number of encrypted sums.
+        size, head: the number of entries of the log, and its head in hexadecimal. joined: who has signed the study.
+        round, product, closed, opened: of the encrypted sum; None for a descent, which has many (`steps`).
+        counted, openers: numbers of the parties whose ballots count, and of the holders whose partial decryptions are
+            valid and visible here; of a descent, in its last step.
+        counted_sums: in how many of the encrypted sums the ballots of each party count.
         readable: the partial decryptions and results that everybody can read, each with its signer ("" for a stranger),
             wherever in an entry they begin, and whether or not a role accepts the entry.
-        exposed: the numbers of the holders whose partial decryptions of an exact sum everybody can read.
-        published: what the curator published; the first counts.
-        result: what the classifier is computed from, where it is known.
-        model: the published model, where it agrees with the study.
-        lacks: why there can be no result yet: one that is published is invented, or this board omits something.
+        exposed: the holders whose partial decryptions of an exact sum everybody can read.
+        published, model: what the curator published first, and the model where it agrees with the study.
+        result: what the classifier is computed from, where it is known; lacks: why there can be none yet.
     """
 
     entries: list[Entry] = field(default_factory=list)
