@@ -118,7 +118,7 @@ def _second_bounded_round() -> SecondRound:
 
 def _second_base() -> bytes:
     terms = ceremony.terms_of(_second_study())
-    return _big(terms.hashed(mpz(N), "verification base", mpz(N) ** 2) ** 2 % N**2, 38)
+    return _big(terms.hashed(mpz(N), "verification base", mpz(N) ** 2)[0] ** 2 % N**2, 38)
 
 
 @cache

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 KINDS = {
     "ballot": 1,
@@ -51,11 +58,45 @@ def require(condition: object, why: str) -> None:
         raise Refused(why)
 
 
+def doubles(*arrays: Array) -> bytes:
+    return b"".join(array.astype("<f8").tobytes() for array in arrays)
+
+
 def facts(mechanism: str, unit: str, sensitivity: float, norm: str, **chosen: Any) -> dict[str, Any]:
     """What a model states of its release besides epsilon and delta; a choice that is None is not stated."""
     choices = {name: value for name, value in chosen.items() if value is not None}
     stated: dict[str, Any] = {"mechanism": mechanism, "unit": unit, "sensitivity": sensitivity, "norm": norm}
     return stated | {"said": "", "chosen": choices, "signal": None}
+
+
+class Released:
+    """What a model states of its release, and the classifier that follows from what was opened."""
+
+    bounds: Sequence[float] = ()
+    middle: float | None = None
+    """Of a numeric label."""
+
+    def facts(self, ballots: int) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def classifier(self, sums: Sequence[int], ballots: int) -> Array | None:
+        """The classifier of scaled rows, where one follows."""
+        raise NotImplementedError
+
+
+@dataclass
+class Report:
+    """What holds, what fails, what this board does not show, and who has signed what no honest member signs."""
+
+    holds: list[str] = field(default_factory=list)
+    fails: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
+    misconduct: set[str] = field(default_factory=set)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing fails and the board shows a whole study."""
+        return not self.fails and not self.lacks
 
 
 class Bytes:
@@ -78,6 +119,12 @@ class Bytes:
         except UnicodeDecodeError:
             raise Refused("a text is not UTF-8") from None
 
+    def holder(self, message: Message) -> int:
+        """The number of the holder that has sent a message."""
+        number = self.integer(1)
+        require(message.sender == f"holder {number}", "it is another holder's")
+        return number
+
     def rest(self) -> bytes:
         return self.take(len(self.data) - self.at)
 
@@ -88,19 +135,26 @@ class Bytes:
 # -- the study file
 
 
+TABLES = {
+    "release": ("protocol", "method", "epsilon", "delta", "public"),
+    "data": ("label", "classes", "features", "public_table", "samples"),
+    "vote": ("minimum_ballots", "proofs", "closes", "patience"),
+    "key": ("bits", "degree", "threshold", "confirmations", "trial"),
+    "curator": ("name", "key"),
+}
+"""The tables of the canonical form, and their fields."""
+
+
 def _toml_text(text: str) -> str:
-    short = {"\b": "\\b", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-    letters = [
-        short.get(c) or (f"\\u{ord(c):04x}" if (ord(c) < 32 and c != "\t") or ord(c) == 127 else c) for c in text
-    ]
-    return '"' + "".join(letters) + '"'
+    parts = (json.dumps(part, ensure_ascii=False)[1:-1] for part in text.split("\t"))
+    return '"' + "\t".join(parts).replace("\x7f", "\\u007f") + '"'
 
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return str(value)
+        return str(value + 0)
     if isinstance(value, str):
         return _toml_text(value)
     if not value:
@@ -108,17 +162,19 @@ def _toml_value(value: Any) -> str:
     return "[\n" + "".join(f"    {_toml_value(item)},\n" for item in value) + "]"
 
 
-def _toml_key(key: str) -> str:
-    bare = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
-    return key if key and set(key) <= bare else _toml_text(key)
-
-
 def _lines(fields: dict[str, Any]) -> str:
-    return "".join(f"{_toml_key(name)} = {_toml_value(value)}\n" for name, value in fields.items())
+    text = ""
+    for name, value in fields.items():
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_text(name)
+        text += f"{key} = {_toml_value(value)}\n"
+    return text
 
 
-def _positive_zero(value: Any) -> Any:
-    return value + 0.0 if isinstance(value, float) else value
+def _fields(table: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Fields of a table in their order, with bytes in lower case and floats as such."""
+    kept = {name: table[name] for name in names if name in table}
+    of_bytes = {name: bytes.fromhex(kept[name]).hex() for name in ("nonce", "key", "public_table") if name in kept}
+    return kept | of_bytes | {name: float(kept[name]) for name in ("epsilon", "delta") if name in kept}
 
 
 class Study:
@@ -152,30 +208,17 @@ class Study:
         self.must_join = {"curator", *holders} if self.uses_key else set(self.keys)
 
     def canonical(self) -> str:
-        fields = self.fields
-        release, data, vote, key = (fields[name] for name in ("release", "data", "vote", "key"))
-        head = {"psephos_study": 2, "title": fields["title"], "nonce": bytes.fromhex(fields["nonce"]).hex()}
-        terms = {
-            "protocol": self.protocol,
-            "method": self.method,
-            "epsilon": self.epsilon,
-            "delta": _positive_zero(self.delta),
-            "public": self.public,
-        }
-        parameters = {name: _positive_zero(value) for name, value in sorted(release["parameters"].items())}
-        about = {name: data[name] for name in ("label", "classes", "features")}
-        about |= {"public_table": self.public_table.hex(), "samples": self.samples}
-        votes = {name: vote[name] for name in ("minimum_ballots", "proofs", "closes", "patience")}
-        keyed = {"bits": self.bits} | ({"degree": self.degree} if self.degree > 1 else {})
-        keyed |= {name: key[name] for name in ("threshold", "confirmations", "trial")}
-        curator = {"name": fields["curator"]["name"]} if fields["curator"].get("name") else {}
-        curator["key"] = self.keys["curator"].hex()
-        tables = [("release", terms), ("release.parameters", parameters), ("data", about), ("vote", votes)]
-        tables += [("key", keyed), ("curator", curator)]
-        text = _lines(head) + "".join(f"\n[{name}]\n{_lines(table)}" for name, table in tables)
-        for party, raw in zip(fields["party"], self.roster, strict=True):
-            one = {"name": party["name"], "key": raw.hex(), "holder": party["holder"]}
-            text += f"\n[[party]]\n{_lines(one)}"
+        given, parameters = self.fields, dict(sorted(self.parameters.items()))
+        key = {name: value for name, value in given["key"].items() if (name, value) != ("degree", 1)}
+        curator = {name: value for name, value in given["curator"].items() if value}
+        text = _lines(_fields(given, ("psephos_study", "title", "nonce")))
+        for name, fields in TABLES.items():
+            table = _fields((given | {"key": key, "curator": curator})[name], fields)
+            text += f"\n[{name}]\n{_lines(table)}"
+            if name == "release":
+                text += f"\n[release.parameters]\n{_lines(parameters)}"
+        for party in given["party"]:
+            text += f"\n[[party]]\n{_lines(_fields(party, ('name', 'key', 'holder')))}"
         return text
 
     def outweighed_by(self, roles: set[str]) -> bool:
@@ -250,6 +293,13 @@ def verify_signature(key: bytes, signature: bytes, message: bytes) -> None:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
     except (InvalidSignature, ValueError):
         raise Refused("the signature is wrong") from None
+
+
+def check_sealing_key(key: bytes) -> None:
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError:
+        raise Refused("an X25519 key has small order, or another length") from None
 
 
 def _node(left: bytes, right: bytes) -> bytes:
@@ -342,10 +392,6 @@ class Board:
             self.messages.append(message)
 
     def _join(self, message: Message) -> None:
-        key = message.body("joined", self.study.digest).rest()
-        require(len(key) == 32 and message.sender not in self.joined, "it has joined before, or has no key")
-        try:
-            X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
-        except ValueError:
-            raise Refused("the sealing key has small order") from None
+        require(message.sender not in self.joined, "it has joined before")
+        check_sealing_key(message.body("joined", self.study.digest).rest())
         self.joined.add(message.sender)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from itertools import product as product_of
 from typing import Any
@@ -13,36 +13,10 @@ import numpy as np
 from gmpy2 import iroot, mpz
 
 from tests.verifier.board import require
-from tests.verifier.hashproof import DEGREES, PRIMES, Chain, Matrix, P, Shape, inverses, rows_of, slots_of
-from tests.verifier.paillier import Key
+from tests.verifier.hashproof import DEGREES, PRIMES, Chain, Matrix, P, Packing, Shape, inverses, rows_of
 
 LARGEST_BASE, MOST_DIGITS = 1 << 14, 8
 Table = tuple[list[int], list[int]]
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How vectors are packed: their length, the range of an entry, and how many are added."""
-
-    key: Key
-    length: int
-    addends: int
-    minimum: int
-    maximum: int
-
-    @cached_property
-    def radix(self) -> int:
-        return self.addends * (self.maximum - self.minimum) + 1
-
-    @cached_property
-    def slots(self) -> int:
-        return slots_of(self.radix, self.key.degree * (self.key.bits - 1))
-
-    @cached_property
-    def count(self) -> int:
-        """The number of ciphertexts of a vector."""
-        require(self.slots, "an entry does not fit into a plaintext")
-        return -(-self.length // self.slots)
 
 
 def _up(top: int, base: int) -> int:
@@ -103,16 +77,16 @@ class Layout(Shape):
     label = "psephos bounded ballot"
 
     def __init__(self, packing: Packing, bound: int, base: int, digits: int, degree: int) -> None:
-        key, length = packing.key, packing.length
-        super().__init__(key, degree)
-        self.packing, self.bound, self.base, self.digits = packing, bound, base, digits
+        super().__init__(packing, degree)
+        length, self.bound, self.base, self.digits = packing.length, bound, base, digits
+        self.numbers, self.summed = f"{bound} {base} {digits}", self.used
         self.blocks = -(-length // self.used)
         plaintext = int((mpz(packing.radix) ** min(packing.slots, length)).bit_length())
         hidden = 128 + plaintext + packing.count.bit_length() + 80
         self.mask_digits = _up(1 << hidden, base)
         places = self.blocks * self.used
         self.norm = next((one for one in self._norms(places) if one.fits), None) or list(self._norms(places))[-1]
-        self.auxiliary = self.norm.auxiliary
+        self.auxiliary, self.sides = self.norm.auxiliary, [*self.norm.sides, 0, 0]
         self.linked = length * digits + self.mask_digits
         self.quotient_bits = (self.linked * (base - 1)).bit_length()
         loose = self.mask_digits + sum(map(len, self.auxiliary))
@@ -138,14 +112,6 @@ class Layout(Shape):
             norm.settle(places, self.bound)
             yield norm
 
-    @property
-    def numbers(self) -> str:
-        return f"{self.bound} {self.base} {self.digits}"
-
-    @property
-    def sides(self) -> list[int]:
-        return [*self.norm.sides, 0, 0]
-
     def lookup(self, chain: Chain) -> tuple[tuple[int, int], Table]:
         first, *others = chain.elements("alpha", 8)
         alpha = first, next((other for other in others if other), 1)
@@ -157,24 +123,10 @@ class Layout(Shape):
         digits, h0, h1, bits = rows[:D], rows[F : F + D], rows[F + D : F + 2 * D], rows[F + 2 * D :]
         real = (digits + alpha[0]) * h0 + 7 * alpha[1] * h1 - 1
         other = (digits + alpha[0]) * h1 + alpha[1] * h0
-        stacked: Matrix = np.concatenate([real, other, bits * bits - bits]) % P
-        return stacked
+        return np.concatenate([real, other, bits * bits - bits]) % P
 
     def linear(self, factors: Sequence[int], primes: Sequence[int], lookup: Any, combine: Sequence[int]) -> Matrix:
-        base, digits, packing = self.base, self.digits, self.packing
-        entries = [[0] * digits for _ in range(packing.length)]
-        mask, quotients = [0] * self.mask_digits, []
-        for prime, coefficient in zip(primes, combine, strict=False):
-            scales = [pow(base, place, prime) for place in range(max(digits, self.mask_digits))]
-            slots = [pow(packing.radix, slot, prime) for slot in range(min(packing.slots, packing.length))]
-            for place in range(packing.length):
-                which, slot = divmod(place, packing.slots)
-                weight = factors[which] % prime * slots[slot] % prime
-                for digit in range(digits):
-                    entries[place][digit] = (entries[place][digit] + coefficient * (weight * scales[digit] % prime)) % P
-            for place in range(self.mask_digits):
-                mask[place] = (mask[place] + coefficient * scales[place]) % P
-            quotients += [-coefficient * prime * (1 << bit) % P for bit in range(self.quotient_bits)]
+        entries, mask, quotients = self.links(factors, primes, combine)
         *of_norm, of_first, of_second = combine[PRIMES:]
         radix = self.norm.radix
         of_parts = [*of_norm, *(upper - radix * lower for lower, upper in pairwise(of_norm))]
@@ -183,7 +135,7 @@ class Layout(Shape):
         of_blocks = []
         for block in range(self.blocks):
             inside = entries[block * self.used : (block + 1) * self.used]
-            inside += [[0] * digits] * (self.used - len(inside))
+            inside += [[0] * self.digits] * (self.used - len(inside))
             of_blocks += [list(row) for row in zip(*inside, strict=True)]
         used = self.used
         rows = of_blocks + rows_of(mask + others, used) + rows_of(occurrences, used) + rows_of(quotients, used)
@@ -195,11 +147,7 @@ class Layout(Shape):
         for component, coefficient in enumerate(combine[-2:]):
             of_component = rows[F + component * D : F + (component + 1) * D]
             equation = equation + coefficient * of_component.sum(axis=0)
-        summed: Matrix = equation + self._squares(rows[: self.entry_rows], combine[PRIMES:-2])
-        return summed
-
-    def total(self, values: Sequence[int]) -> int:
-        return sum(values[: self.used]) % P
+        return equation + self._squares(rows[: self.entry_rows], combine[PRIMES:-2])
 
     def _squares(self, rows: Matrix, combine: Sequence[int]) -> Matrix:
         """What the products of the entries' parts add to the equations, in each column."""
@@ -215,42 +163,34 @@ class Layout(Shape):
         return total % P
 
 
-def _layouts(packing: Packing, bound: int, base: int, digits: int) -> Iterator[Layout]:
-    for degree in DEGREES:
-        layout = Layout(packing, bound, base, digits, degree)
-        if layout.fits:
-            yield layout
+def _shortest(packing: Packing, bound: int | None) -> Layout:
+    """The layout with the shortest proof, for a bound of the squares or, for none, after the range is widened."""
+    width, layouts = packing.maximum - packing.minimum + 1, list[Layout]()
+    for digits in range(1, MOST_DIGITS + 1):
+        base = int(iroot(mpz(width - 1), digits)[0]) + 1
+        excess = base**digits - width
+        if 2 <= base <= LARGEST_BASE and (bound is None or not excess):
+            low, high = packing.minimum - excess // 2, packing.maximum + excess - excess // 2
+            wide = replace(packing, minimum=low, maximum=high)
+            squares = wide.length * max(-low, high) ** 2 if bound is None else bound
+            layouts += [Layout(wide, squares, base, digits, degree) for degree in DEGREES]
+    layouts = [layout for layout in layouts if layout.fits]
+    require(layouts, "no proof shows that such entries are bounded")
+    return min(layouts, key=lambda one: one.cost)
 
 
 @lru_cache(maxsize=64)
 def widened(packing: Packing) -> Packing:
     """The packing whose range is a power, and that has the shortest proof."""
-    width = packing.maximum - packing.minimum + 1
-    layouts: list[Layout] = []
-    for digits in range(1, MOST_DIGITS + 1):
-        base = int(iroot(mpz(width - 1), digits)[0]) + 1
-        if 2 <= base <= LARGEST_BASE:
-            excess = base**digits - width
-            low, high = packing.minimum - excess // 2, packing.maximum + excess - excess // 2
-            wide = Packing(packing.key, packing.length, packing.addends, low, high)
-            layouts += _layouts(wide, wide.length * max(-low, high) ** 2, base, digits)
-    require(layouts, "no proof shows that so wide entries are in range")
-    return min(layouts, key=lambda one: one.cost).packing
+    return _shortest(packing, None).packing
 
 
 @lru_cache(maxsize=64)
 def layout_of(packing: Packing, bound: int) -> Layout:
     """The layout with the shortest proof."""
-    width = packing.maximum - packing.minimum + 1
     longest = packing.length * max(-packing.minimum, packing.maximum) ** 2
     require(0 <= bound <= longest, "the bound of the squares is out of range")
-    layouts: list[Layout] = []
-    for digits in range(1, MOST_DIGITS + 1):
-        base, exact = iroot(mpz(width), digits)
-        if exact and 2 <= base <= LARGEST_BASE:
-            layouts += _layouts(packing, bound, int(base), digits)
-    require(layouts, "no proof shows that such entries are bounded")
-    return min(layouts, key=lambda one: one.cost)
+    return _shortest(packing, bound)
 
 
 def _table(base: int, alpha: tuple[int, int]) -> Table:

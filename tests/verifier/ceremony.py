@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import gmpy2
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from gmpy2 import gcd, invert, mpz, powmod
+from numpy.typing import NDArray
 
-from tests.verifier.board import Bytes, Message, Refused, Study, require, sha256
+from tests.verifier.board import Bytes, Message, Refused, Study, check_sealing_key, require, sha256
 from tests.verifier.paillier import Key, check_opening, combine, little
 
 KINDS = {
@@ -34,6 +33,7 @@ KINDS = {
     "complaint": 76,
 }
 CONFIRMATIONS, MASKS = 80, 3
+Residues = NDArray[np.int64]
 
 
 def _primorial(bound: int) -> mpz:
@@ -57,72 +57,34 @@ def stream(seed: bytes, label: str, count: int) -> bytes:
     return Cipher(algorithms.AES(derive(label, seed)), modes.CTR(bytes(16))).encryptor().update(bytes(count))
 
 
-@dataclass(frozen=True)
 class Terms:
     """The numbers that follow from the length of the modulus and the numbers of holders."""
 
-    bits: int
-    holders: int
-    threshold: int
-    degree: int
-    session: bytes
-
-    @cached_property
-    def sets(self) -> list[tuple[int, ...]]:
-        return list(itertools.combinations(range(1, self.holders + 1), self.holders - (self.holders - 1) // 2))
-
-    def of(self, holder: int) -> list[int]:
-        """The sets that a holder is in."""
-        return [s for s, members in enumerate(self.sets) if holder in members]
-
-    def spoken(self, holder: int) -> list[int]:
-        """The sets that a holder speaks for."""
-        return [s for s, members in enumerate(self.sets) if members[s % len(members)] == holder]
-
-    @property
-    def half(self) -> int:
-        return self.bits // 2
-
-    @property
-    def form_bound(self) -> int:
-        return int(min(1 << 16, 1 << self.half // 8))
-
-    @cached_property
-    def primes(self) -> list[int]:
-        chosen, step, prime = [], mpz(12), 5
-        while prime < self.form_bound and step * prime * (len(self.sets) * 256 + 1) <= mpz(1) << (self.half - 2):
-            chosen.append(prime)
-            step, prime = step * prime, int(gmpy2.next_prime(prime))
-        return chosen
-
-    @cached_property
-    def known(self) -> mpz:
-        """3 times the primes, modulo which n is known."""
-        return 3 * mpz(math.prod(self.primes))
-
-    @property
-    def step(self) -> mpz:
-        return 4 * self.known
-
-    @cached_property
-    def top_bits(self) -> int:
-        room = ((mpz(1) << (self.half - 2)) // self.step - 1) // len(self.sets)
-        return min(32, int(room.bit_length()) - 1)
-
-    @cached_property
-    def offset(self) -> mpz:
-        odd, least = self.known // 3, mpz(3) << (self.half - 2)
-        first = least + -least % odd
-        return next(first + k * odd for k in range(12) if (first + k * odd) % 12 == 11)
-
-    @property
-    def rest_bits(self) -> int:
-        return self.bits - int(self.known.bit_length()) + 2
+    def __init__(self, bits: int, holders: int, threshold: int, degree: int, session: bytes) -> None:
+        self.bits, self.holders, self.threshold, self.degree, self.session = bits, holders, threshold, degree, session
+        self.sets = list(itertools.combinations(range(1, holders + 1), holders - (holders - 1) // 2))
+        self.form_bound = min(1 << 16, 1 << bits // 16)
+        self.quarter = mpz(1) << (bits // 2 - 2)
+        self.step, self.primes, prime = mpz(12), list[int](), 5
+        while prime < self.form_bound and self.step * prime * (len(self.sets) * 256 + 1) <= self.quarter:
+            self.primes.append(prime)
+            self.step, prime = self.step * prime, int(gmpy2.next_prime(prime))
+        self.known = self.step // 4
+        """Modulo which n is known."""
+        self.rest_bits = bits - int(self.known.bit_length()) + 2
+        room = (self.quarter // self.step - 1) // len(self.sets)
+        self.top_bits = min(32, int(room.bit_length()) - 1)
+        odd = self.known // 3
+        first = 3 * self.quarter + -3 * self.quarter % odd
+        self.offset = next(first + k * odd for k in range(12) if (first + k * odd) % 12 == 11)
+        small = _primorial(self.form_bound)
+        self.larger = small // gcd(small, self.step)
+        """The product of the primes between the largest l and the bound of the form."""
 
     @cached_property
     def batch(self) -> int:
         last, form = math.log(self.primes[-1]), math.log(self.form_bound)
-        prime = math.exp(0.5772156649) * last / (self.half * math.log(2))
+        prime = math.exp(0.5772156649) * last / (self.bits // 2 * math.log(2))
         success = (prime * min(1.0, last / form)) ** 2
         return max(16, min(1024, round(1 / (6 * success))))
 
@@ -132,19 +94,27 @@ class Terms:
         spread = [6 * math.sqrt(self.batch * (1 - rate)) + 6 for rate in rates]
         return [math.ceil((self.batch + more) / rate) for more, rate in zip(spread, rates, strict=True)]
 
-    @cached_property
-    def larger(self) -> mpz:
-        """The product of the primes between the largest l and the bound of the form."""
-        return _primorial(self.form_bound) // gcd(_primorial(self.form_bound), self.step)
+    @property
+    def packed_bytes(self) -> int:
+        """The length of packed residues."""
+        return sum((c * prime.bit_length() + 7) // 8 for prime, c in zip(self.primes, self.draws, strict=True))
+
+    def of(self, holder: int) -> list[int]:
+        """The sets that a holder is in."""
+        return [s for s, members in enumerate(self.sets) if holder in members]
+
+    def spoken(self, holder: int) -> list[int]:
+        """The sets that a holder speaks for."""
+        return [s for s, members in enumerate(self.sets) if members[s % len(members)] == holder]
 
     def about(self, n: mpz) -> bytes:
         return self.session + int(n).to_bytes(self.bits // 8 + 1, "big")
 
-    def hashed(self, n: mpz, label: str, bound: mpz) -> mpz:
-        """A public number below a bound."""
-        seed = f"psephos {label}\0".encode() + self.about(n)
+    def hashed(self, n: mpz, label: str, bound: mpz, count: int = 1) -> list[mpz]:
+        """Public numbers below a bound."""
         size = (int(bound.bit_length()) + 135) // 8
-        return mpz(int.from_bytes(hashlib.shake_256(seed).digest(size), "big")) % bound
+        data = hashlib.shake_256(f"psephos {label}\0".encode() + self.about(n)).digest(size * count)
+        return [mpz(int.from_bytes(data[at : at + size], "big")) % bound for at in range(0, len(data), size)]
 
     def form_modulus(self, n: mpz) -> mpz:
         return ((n - 1) >> gmpy2.bit_scan1(n - 1)) * self.larger
@@ -172,38 +142,40 @@ class Rounds:
         self._names = [f"holder {number}" for number in range(1, terms.holders + 1)]
         self._arrived: dict[int, dict[str, bytes]] = {}
 
-    def next(self, kind: str, batch: int, stage: int, length: int) -> Iterator[tuple[int, Bytes]]:
-        """The holders' numbers and bodies, behind batch and stage."""
-        for number, data in self.whole(kind):
-            yield number, self.body(kind, batch, stage, data, length)
+    def next(
+        self,
+        kind: str,
+        batch: int,
+        stage: int,
+        length: int | Callable[[int], int],
+        *,
+        committed_in: int | None = None,
+    ) -> Iterator[tuple[int, Bytes]]:
+        """The holders' numbers and bodies, behind batch and stage; `committed_in`: the stage of commitments to them."""
+        promised = {}
+        if committed_in is not None:
+            promised = {j: body.rest() for j, body in self.next("commitment", batch, committed_in, 32)}
+        for j, data in enumerate(self._whole(kind), 1):
+            digest = sha256(f"holder {j}\0".encode(), data)
+            require(promised.get(j, digest) == digest, f"holder {j} committed to other {kind}")
+            require(data[9:41] == self.terms.session, f"the {kind} belongs to another ceremony")
+            body, expected = Bytes(data[41:]), length if isinstance(length, int) else length(j)
+            require(len(body.data) == expected + 5, f"the {kind} has another length")
+            require((body.integer(4), body.integer(1)) == (batch, stage), f"the {kind} is of another batch or stage")
+            yield j, body
 
-    def whole(self, kind: str) -> list[tuple[int, bytes]]:
-        """The holders' numbers and messages of a kind."""
+    def _whole(self, kind: str) -> list[bytes]:
+        """The holders' messages of a kind."""
         arrived = self._arrived.setdefault(KINDS[kind], {})
         while len(arrived) < len(self._names):
             message = next(self._messages, None)
-            require(message is not None, f"the ceremony waits for the {kind} of a holder")
-            assert message is not None
+            if message is None:
+                raise Refused(f"the ceremony waits for the {kind} of a holder")
             require(message.kind != KINDS["complaint"] or message.sender not in self._names, "a holder complains")
             if message.sender in self._names:
                 self._arrived.setdefault(message.kind, {}).setdefault(message.sender, message.data)
         del self._arrived[KINDS[kind]]
-        return [(number, arrived[name]) for number, name in enumerate(self._names, 1)]
-
-    def body(self, kind: str, batch: int, stage: int, data: bytes, length: int) -> Bytes:
-        require(data[9:41] == self.terms.session, f"the {kind} belongs to another ceremony")
-        body = Bytes(data[41:])
-        require(len(body.data) == length + 5, f"the {kind} has another length")
-        require((body.integer(4), body.integer(1)) == (batch, stage), f"the {kind} belongs to another batch or stage")
-        return body
-
-    def messages_of(self, kind: str, batch: int, stage: int, committed_in: int) -> list[tuple[int, bytes]]:
-        """The messages of a kind, each after a commitment to it."""
-        promised = {j: body.rest() for j, body in self.next("commitment", batch, committed_in, 32)}
-        messages = self.whole(kind)
-        for j, data in messages:
-            require(promised[j] == sha256(f"holder {j}\0".encode(), data), f"holder {j} committed to other {kind}")
-        return messages
+        return [arrived[name] for name in self._names]
 
 
 def _integers(body: Bytes, count: int, bound: mpz) -> list[mpz]:
@@ -212,11 +184,7 @@ def _integers(body: Bytes, count: int, bound: mpz) -> list[mpz]:
     return numbers
 
 
-def _packed_bytes(terms: Terms) -> int:
-    return sum((c * prime.bit_length() + 7) // 8 for prime, c in zip(terms.primes, terms.draws, strict=True))
-
-
-def _residues(terms: Terms, body: Bytes) -> list[np.ndarray]:
+def _residues(terms: Terms, body: Bytes) -> list[Residues]:
     """The residues modulo each prime."""
     residues = []
     for prime, count in zip(terms.primes, terms.draws, strict=True):
@@ -230,110 +198,84 @@ def _residues(terms: Terms, body: Bytes) -> list[np.ndarray]:
 # -- a batch of candidates
 
 
-@dataclass
 class Batch:
-    """What the messages of a batch show."""
+    """What the messages of a batch show, up to the test that decides it."""
 
-    number: int
-    commitments: list[bytes]
-    products: list[np.ndarray]
-    differences: list[np.ndarray]
-    chosen: list[np.ndarray]
-    moduli: list[mpz]
-    tested: list[int]
-    passed: list[int]
-    confirmed: list[int]
-    form_sums: dict[int, list[mpz]]
-    winner: int | None = None
+    def __init__(self, terms: Terms, rounds: Rounds, number: int) -> None:
+        self.terms, self.rounds, self.number = terms, rounds, number
+        of_set: dict[int, set[bytes]] = {s: set() for s in range(len(terms.sets))}
+        self.products = self._opened("residue products", of_set)
+        require(
+            all(len(several) == 1 for several in of_set.values()), "holders of one set committed to different seeds"
+        )
+        self.commitments = [several.pop() for several in of_set.values()]
+        self.differences = self._opened("residue differences", {})
+        units = [np.flatnonzero((y != 0) & (z != 0)) for y, z in zip(self.products, self.differences, strict=True)]
+        count = min(terms.batch, *map(len, units))
+        self.chosen = [places[:count] for places in units]
+        rests, bound = [mpz(0)] * count, mpz(1) << terms.rest_bits
+        for _, body in rounds.next("modulus shares", number, 0, count * _length(bound), committed_in=2):
+            rests = [(x + y) % bound for x, y in zip(rests, _integers(body, count, bound), strict=True)]
+        self.moduli, small = self._candidates(rests), _primorial(1 << 20)
+        self.tested = [
+            k for k, n in enumerate(self.moduli) if n.bit_length() == terms.bits and n % 2 and gcd(small % n, n) == 1
+        ]
+        self.form_sums: dict[int, list[mpz]] = {}
+        self.passed = self._passing(self.tested, 0)
+        self.confirmed = self._passing(self.passed, 1) if self.passed else []
+        self.winner = next((k for k in self.confirmed if self._has_good_form(k)), None)
 
+    def _opened(self, kind: str, of_set: dict[int, set[bytes]]) -> list[Residues]:
+        """The sums of the holders' residues, behind commitments to the seeds of their sets."""
+        terms = self.terms
+        totals, own = [np.zeros(count, np.int64) for count in terms.draws], 32 * len(terms.of(1)) * bool(of_set)
+        for j, body in self.rounds.next(kind, self.number, 0, own + terms.packed_bytes):
+            for s in terms.of(j) if of_set else ():
+                of_set[s].add(body.take(32))
+            parts = zip(totals, _residues(terms, body), terms.primes, strict=True)
+            totals = [(x + y) % prime for x, y, prime in parts]
+        return totals
 
-def _candidates(terms: Terms, products: list[np.ndarray], chosen: list[np.ndarray], rests: list[mpz]) -> list[mpz]:
-    units = [terms.known // prime * invert(terms.known // prime, prime) for prime in (3, *terms.primes)]
-    inverse, power, candidates = invert(terms.known, 1 << terms.rest_bits), mpz(1) << terms.rest_bits, []
-    for place, rest in enumerate(rests):
-        residues = [1, *(int(y[at[place]]) for y, at in zip(products, chosen, strict=True))]
-        x = sum(r * unit for r, unit in zip(residues, units, strict=True)) % terms.known
-        candidates.append(x + terms.known * ((rest - x) * inverse % power))
-    return candidates
+    def _candidates(self, rests: list[mpz]) -> list[mpz]:
+        terms, candidates = self.terms, list[mpz]()
+        units = [terms.known // prime * invert(terms.known // prime, prime) for prime in (3, *terms.primes)]
+        inverse, power = invert(terms.known, 1 << terms.rest_bits), mpz(1) << terms.rest_bits
+        for place, rest in enumerate(rests):
+            residues = [1, *(int(y[at[place]]) for y, at in zip(self.products, self.chosen, strict=True))]
+            x = sum(r * unit for r, unit in zip(residues, units, strict=True)) % terms.known
+            candidates.append(x + terms.known * ((rest - x) * inverse % power))
+        return candidates
 
+    def _passing(self, places: list[int], stage: int) -> list[int]:
+        """The candidates whose test values fit; adds up the holders' three numbers modulo R in stage 1."""
+        terms, count, values = self.terms, CONFIRMATIONS if stage else 1, {k: list[list[mpz]]() for k in places}
+        bounds = {k: terms.form_modulus(self.moduli[k]) for k in places} if stage else {}
+        length = sum(count * _length(self.moduli[k]) for k in places) + MASKS * sum(map(_length, bounds.values()))
+        for _, body in self.rounds.next("test values", self.number, stage, length, committed_in=stage):
+            for k in places:
+                n = self.moduli[k]
+                values[k].append(_integers(body, count, n))
+                require(all(gcd(value, n) == 1 for value in values[k][-1]), "a test value is no unit")
+                if stage:
+                    sums = zip(self.form_sums.get(k, [0] * MASKS), _integers(body, MASKS, bounds[k]), strict=True)
+                    self.form_sums[k] = [x + y for x, y in sums]
+        return [k for k in places if self._passes(k, values[k])]
 
-def _passes(terms: Terms, place: int, n: mpz, values: list[list[mpz]]) -> bool:
-    first = place % terms.holders
-    for claimed in zip(*values, strict=True):
-        product = math.prod(value for j, value in enumerate(claimed) if j != first) % n
-        if (claimed[first] - product) % n and (claimed[first] + product) % n:
-            return False
-    return True
+    def _passes(self, place: int, values: list[list[mpz]]) -> bool:
+        n, first = self.moduli[place], place % self.terms.holders
+        for claimed in zip(*values, strict=True):
+            product = math.prod(value for j, value in enumerate(claimed) if j != first) % n
+            if (claimed[first] - product) % n and (claimed[first] + product) % n:
+                return False
+        return True
 
-
-def _read_batch(terms: Terms, rounds: Rounds, number: int) -> Batch:
-    """Read one batch up to the test that decides it."""
-    of_set: dict[int, set[bytes]] = {}
-    products = [np.zeros(count, np.int64) for count in terms.draws]
-    own_sets = 32 * len(terms.of(1))
-    for j, body in rounds.next("residue products", number, 0, own_sets + _packed_bytes(terms)):
-        for s in terms.of(j):
-            of_set.setdefault(s, set()).add(body.take(32))
-        products = [x + y for x, y in zip(products, _residues(terms, body), strict=True)]
-    require(all(len(several) == 1 for several in of_set.values()), "holders of one set committed to different seeds")
-    differences = [np.zeros(count, np.int64) for count in terms.draws]
-    for _, body in rounds.next("residue differences", number, 0, _packed_bytes(terms)):
-        differences = [x + y for x, y in zip(differences, _residues(terms, body), strict=True)]
-    products = [x % prime for x, prime in zip(products, terms.primes, strict=True)]
-    differences = [x % prime for x, prime in zip(differences, terms.primes, strict=True)]
-    units = [np.flatnonzero((y != 0) & (z != 0)) for y, z in zip(products, differences, strict=True)]
-    count = min(terms.batch, *map(len, units))
-    chosen = [places[:count] for places in units]
-    rests, bound = [mpz(0)] * count, mpz(1) << terms.rest_bits
-    for _, data in rounds.messages_of("modulus shares", number, 0, 2):
-        body = rounds.body("modulus shares", number, 0, data, count * _length(bound))
-        rests = [(x + y) % bound for x, y in zip(rests, _integers(body, count, bound), strict=True)]
-    moduli = _candidates(terms, products, chosen, rests)
-    small = _primorial(1 << 20)
-    tested = [k for k, n in enumerate(moduli) if n.bit_length() == terms.bits and n % 2 and gcd(small % n, n) == 1]
-    commitments = [of_set[s].pop() for s in range(len(terms.sets))]
-    batch = Batch(number, commitments, products, differences, chosen, moduli, tested, [], [], {})
-    values = _test_values(terms, rounds, batch, 0)
-    batch.passed = [k for k in tested if _passes(terms, k, moduli[k], [of_holder[k][0] for of_holder in values])]
-    if batch.passed:
-        values = _test_values(terms, rounds, batch, 1)
-        for k in batch.passed:
-            n = moduli[k]
-            batch.form_sums[k] = [
-                mpz(sum(each)) for each in zip(*(of_holder[k][1] for of_holder in values), strict=True)
-            ]
-            if _passes(terms, k, n, [of_holder[k][0] for of_holder in values]):
-                batch.confirmed.append(k)
-        good = [k for k in batch.confirmed if _has_good_form(terms, moduli[k], batch.form_sums[k])]
-        batch.winner = good[0] if good else None
-    return batch
-
-
-def _has_good_form(terms: Terms, n: mpz, sums: list[mpz]) -> bool:
-    modulus = terms.form_modulus(n)
-    return terms.is_clean(n, gcd(modulus, *(x % modulus for x in sums)))
+    def _has_good_form(self, place: int) -> bool:
+        n = self.moduli[place]
+        modulus = self.terms.form_modulus(n)
+        return self.terms.is_clean(n, gcd(modulus, *(x % modulus for x in self.form_sums[place])))
 
 
-def _test_values(
-    terms: Terms, rounds: Rounds, batch: Batch, stage: int
-) -> list[dict[int, tuple[list[mpz], list[mpz]]]]:
-    """Each holder's values of every candidate under test, and its three numbers modulo R."""
-    places, count = (batch.tested, 1) if stage == 0 else (batch.passed, CONFIRMATIONS)
-    moduli = {k: batch.moduli[k] for k in places}
-    bounds = {k: terms.form_modulus(n) for k, n in moduli.items()} if stage else {}
-    length = sum(count * _length(n) for n in moduli.values()) + MASKS * sum(map(_length, bounds.values()))
-    all_values = []
-    for _, data in rounds.messages_of("test values", batch.number, stage, stage):
-        body, of_holder = rounds.body("test values", batch.number, stage, data, length), {}
-        for k, n in moduli.items():
-            values = _integers(body, count, n)
-            require(all(gcd(value, n) == 1 for value in values), "a test value is no unit")
-            of_holder[k] = values, _integers(body, MASKS, bounds[k]) if stage else []
-        all_values.append(of_holder)
-    return all_values
-
-
-def _uniform(terms: Terms, seed: bytes, label: str) -> list[np.ndarray]:
+def _uniform(terms: Terms, seed: bytes, label: str) -> list[Residues]:
     """A seed's residues modulo each prime."""
     primes = np.repeat(np.array(terms.primes, dtype=np.int64), terms.draws)
     scaled = np.frombuffer(stream(seed, label, 2 * len(primes)), "<u2").astype(np.int64) * primes
@@ -345,9 +287,9 @@ def _uniform(terms: Terms, seed: bytes, label: str) -> list[np.ndarray]:
     return np.split(scaled // 65536, np.cumsum(terms.draws)[:-1])
 
 
-def _factors(terms: Terms, batch: Batch, seeds: Sequence[bytes], label: str) -> list[mpz]:
+def _factors(batch: Batch, seeds: Sequence[bytes], label: str) -> list[mpz]:
     """The p (label a) or the q (label b) of all candidates."""
-    factors = [terms.offset] * len(batch.moduli)
+    terms, factors = batch.terms, [batch.terms.offset] * len(batch.moduli)
     units = [terms.step // prime * invert(terms.step // prime, prime) for prime in terms.primes]
     for seed in seeds:
         tops = np.frombuffer(stream(seed, f"top of {label}", 4 * len(factors)), "<u4") >> (32 - terms.top_bits)
@@ -358,11 +300,10 @@ def _factors(terms: Terms, batch: Batch, seeds: Sequence[bytes], label: str) -> 
     return factors
 
 
-def _check_rejected_batch(terms: Terms, rounds: Rounds, batch: Batch) -> None:
+def _check_rejected_batch(batch: Batch) -> None:
     """Check a batch without a winner, whose seeds are opened."""
-    seeds = dict[int, bytes]()
-    for j, data in rounds.whole("opened candidates"):
-        body = rounds.body("opened candidates", batch.number, 0, data, 32 * len(terms.spoken(j)))
+    terms, seeds = batch.terms, dict[int, bytes]()
+    for j, body in batch.rounds.next("opened candidates", batch.number, 0, lambda j: 32 * len(terms.spoken(j))):
         for s in terms.spoken(j):
             seeds[s] = body.take(32)
             require(committed(seeds[s], batch.number, s) == batch.commitments[s], "another seed was committed to")
@@ -375,7 +316,7 @@ def _check_rejected_batch(terms: Terms, rounds: Rounds, batch: Batch) -> None:
         right = a[at] * b[at] % prime, c[at] * (a[at] - 1) % prime * (b[at] - 1) % prime
         openings = batch.products[at], batch.differences[at]
         require(all(map(np.array_equal, right, openings)), "the opened residues do not follow from the seeds")
-    pairs = list(zip(_factors(terms, batch, ordered, "a"), _factors(terms, batch, ordered, "b"), strict=True))
+    pairs = list(zip(_factors(batch, ordered, "a"), _factors(batch, ordered, "b"), strict=True))
     require(all(p * q == n for (p, q), n in zip(pairs, batch.moduli, strict=True)), "a candidate is no product")
     for k in batch.tested:
         p, q = pairs[k]
@@ -389,22 +330,18 @@ def _check_rejected_batch(terms: Terms, rounds: Rounds, batch: Batch) -> None:
             require((total - masks * (p - 1) * (q - 1)) % modulus == 0, "the form of a good candidate is hidden")
 
 
-def _check_rejected_candidates(terms: Terms, rounds: Rounds, batch: Batch) -> None:
+def _check_rejected_candidates(batch: Batch, winner: int) -> None:
     """Check all candidates but the winner, whose pieces are opened."""
-    bound, others = terms.step << terms.top_bits, [k for k in range(len(batch.moduli)) if k != batch.winner]
-    sums = [[terms.offset] * len(others), [terms.offset] * len(others)]
-    for j, data in rounds.whole("opened candidates"):
-        length = 2 * len(others) * _length(bound) * len(terms.spoken(j))
-        body = rounds.body("opened candidates", batch.number, 0, data, length)
+    terms, others = batch.terms, [k for k in range(len(batch.moduli)) if k != winner]
+    bound = terms.step << terms.top_bits
+    of_set, sums = 2 * len(others) * _length(bound), [terms.offset] * (2 * len(others))
+    for j, body in batch.rounds.next("opened candidates", batch.number, 0, lambda j: of_set * len(terms.spoken(j))):
         for _ in terms.spoken(j):
-            for which in range(2):
-                pieces = _integers(body, len(others), bound)
-                sums[which] = [x + y for x, y in zip(sums[which], pieces, strict=True)]
-    assert batch.winner is not None
-    for k, p, q in zip(others, *sums, strict=True):
+            sums = [x + y for x, y in zip(sums, _integers(body, len(sums), bound), strict=True)]
+    for k, p, q in zip(others, sums[: len(others)], sums[len(others) :], strict=True):
         require(p * q == batch.moduli[k], "a rejected candidate is not the product of its factors")
         require(gcd((p - 1) * (q - 1), terms.step) == 4, "a rejected candidate has a small factor")
-        spare = k in batch.passed and k > batch.winner
+        spare = k in batch.passed and k > winner
         require(spare or k not in batch.tested or not terms.is_good(p, q), "a good candidate was rejected")
 
 
@@ -420,33 +357,25 @@ def _form_weights(terms: Terms, n: mpz, sums: list[mpz]) -> mpz:
     raise Refused("every weighted sum has a forbidden factor")
 
 
-def _form_bases(terms: Terms, n: mpz, label: str, smallest: int) -> list[mpz]:
-    count, size = math.ceil(96 / math.log2(smallest)), (int(n.bit_length()) + 135) // 8
-    data = hashlib.shake_256(f"psephos form {label}\0".encode() + terms.about(n)).digest(size * count)
-    return [mpz(int.from_bytes(data[at : at + size], "big")) ** 2 % n for at in range(0, len(data), size)]
-
-
 def _check_form(n: mpz, modulus: mpz, bases: list[mpz], total: mpz, roots: list[list[mpz]]) -> None:
     for base, *of_holders in zip(bases, *roots, strict=True):
         product = powmod(math.prod(of_holders) % n, modulus, n)
         require(powmod(base, total, n) * product % n == 1, "the proof of the form does not hold")
 
 
-def _read_key(terms: Terms, rounds: Rounds, batch: Batch) -> Key:
+def _read_key(batch: Batch, winner: int) -> Key:
     """Read the holders' commitments to the exponent, and check the form of the modulus."""
-    assert batch.winner is not None
-    n, t = batch.moduli[batch.winner], terms.threshold
+    terms, n, t = batch.terms, batch.moduli[winner], batch.terms.threshold
     order, modulus, forms = n**terms.degree, n ** (terms.degree + 1), terms.form_modulus(n)
-    bases = [
-        _form_bases(terms, n, "sieved", 3),
-        _form_bases(terms, n, "larger", int(gmpy2.next_prime(terms.primes[-1]))),
-    ]
+    bases = []
+    for label, smallest in (("sieved", 3), ("larger", int(gmpy2.next_prime(terms.primes[-1])))):
+        bases.append([x**2 % n for x in terms.hashed(n, f"form {label}", n, math.ceil(96 / math.log2(smallest)))])
     roots_of = [len(several) for several in bases]
     length = _length(order) + t * _length(modulus) + _length(terms.known) + sum(roots_of) * _length(n)
     theta, first, rest = mpz(0), mpz(1), mpz(0)
     polynomials: list[list[mpz]] = []
     roots: list[list[list[mpz]]] = [[], []]
-    for _, body in rounds.next("exponent commitments", batch.number, 1, length):
+    for _, body in batch.rounds.next("exponent commitments", batch.number, 1, length):
         theta += _integers(body, 1, order)[0]
         polynomials.append(_integers(body, t, modulus))
         rest += _integers(body, 1, terms.known)[0]
@@ -460,7 +389,7 @@ def _read_key(terms: Terms, rounds: Rounds, batch: Batch) -> Key:
     require(gcd(theta, n) == 1, "theta is no unit")
     require(gcd(rest, terms.known) == 1, "phi(n) has a small factor")
     _check_form(n, terms.known, bases[0], rest, roots[0])
-    _check_form(n, forms, bases[1], _form_weights(terms, n, batch.form_sums[batch.winner]), roots[1])
+    _check_form(n, forms, bases[1], _form_weights(terms, n, batch.form_sums[winner]), roots[1])
     values = []
     for holder in range(1, terms.holders + 1):
         value = mpz(1)
@@ -468,23 +397,22 @@ def _read_key(terms: Terms, rounds: Rounds, batch: Batch) -> Key:
             for k, coefficient in enumerate(polynomial):
                 value = value * powmod(coefficient, holder**k, modulus) % modulus
         values.append(powmod(value, 2 * math.factorial(terms.holders), modulus))
-    base = powmod(terms.hashed(n, "verification base", modulus), 2, modulus)
+    base = powmod(terms.hashed(n, "verification base", modulus)[0], 2, modulus)
     return Key(n, terms.degree, terms.holders, t, sha256(terms.about(n))[:16], theta, base, tuple(values))
 
 
-def _check_decryptions(terms: Terms, rounds: Rounds, batch: Batch, key: Key) -> None:
+def _check_decryptions(batch: Batch, key: Key) -> None:
     """Check that any t holders open the test ciphertexts."""
-    plaintexts = [terms.hashed(key.n, f"plaintext {i}", key.plain) for i in range(2)]
-    units = [terms.hashed(key.n, f"unit {i}", key.n) for i in range(2)]
+    terms = batch.terms
+    plaintexts = [terms.hashed(key.n, f"plaintext {i}", key.plain)[0] for i in range(2)]
+    units = [terms.hashed(key.n, f"unit {i}", key.n)[0] for i in range(2)]
     ciphertexts = tuple(
         key.generator_power(m) * powmod(u, key.plain, key.modulus) % key.modulus
         for m, u in zip(plaintexts, units, strict=True)
     )
-    answer = (key.exponent_bits + 216) // 8
     parts = {}
-    for j, body in rounds.next("test decryption", batch.number, 1, 4 * key.size + answer):
-        parts[j] = tuple(_integers(body, 2, key.modulus))
-        key.check_units(parts[j])
+    for j, body in batch.rounds.next("test decryption", batch.number, 1, 2 * key.size + key.opening_bytes):
+        parts[j] = key.units(body.take(2 * key.size))
         statement = terms.session + bytes([KINDS["test decryption"], j])
         wrong = check_opening(key, j, statement, ciphertexts, parts[j], body.rest())
         require(not wrong, wrong)
@@ -500,23 +428,20 @@ def key_of_ceremony(study: Study, messages: Sequence[Message]) -> Key:
     for _, body in rounds.next("seed commitments", 0, 0, 32 * (len(terms.of(1)) + others)):
         body.take(32 * len(terms.of(1)))
         for _ in range(others):
-            try:
-                X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(body.take(32)))
-            except ValueError:
-                raise Refused("a key of a pair has small order") from None
+            check_sealing_key(body.take(32))
     common = sum(1 for members in terms.sets if {1, 2} <= set(members))
     list(rounds.next("seed contributions", 0, 0, (32 * common + 16) * others))
     for number in itertools.count():
-        batch = _read_batch(terms, rounds, number)
+        batch = Batch(terms, rounds, number)
         if batch.winner is not None:
             break
-        _check_rejected_batch(terms, rounds, batch)
-    _check_rejected_candidates(terms, rounds, batch)
-    key = _read_key(terms, rounds, batch)
+        _check_rejected_batch(batch)
+    _check_rejected_candidates(batch, batch.winner)
+    key = _read_key(batch, batch.winner)
     holders = terms.holders
     share = mpz(terms.threshold * holders ** (terms.threshold - 1) * math.factorial(holders) ** 2) << (
         (terms.degree + 1) * terms.bits + 2 * 128 + 3 * len(terms.sets).bit_length() + 2 + 128
     )
     list(rounds.next("exponent shares", batch.number, 1, (_length(share) + 16) * others))
-    _check_decryptions(terms, rounds, batch, key)
+    _check_decryptions(batch, key)
     return key

@@ -4,52 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tests.verifier.board import Study, require, sha256
-from tests.verifier.joint import JointNoise, divided, in_order, matrix
-
-Array = NDArray[np.float64]
+from tests.verifier.board import Array, Study, doubles, require, sha256
+from tests.verifier.noise import Plan, bounds_of, in_order, matrix
+from tests.verifier.public import Public
 
 ROW = 5 * 2**16
 
 
-@dataclass
-class Evaluation:
+class Evaluation(Plan):
     """The public plan of an evaluation."""
 
-    study: Study
-    samples: Array
-
-    def __post_init__(self) -> None:
-        given = self.study.parameters
-        self.classes, self.weights = len(self.study.classes), matrix(self.study, "classifier")
-        self.unit = given.get("unit", "record")
-        self.persons, self.wanted = given.get("record", ""), int(given.get("bins", 10))
-        require(self.study.delta == 0, "the noise of an evaluation has no delta")
+    def __init__(self, study: Study, public: Public) -> None:
+        super().__init__(study, public)
+        given, self.weights = self.given, matrix(study, "classifier")
+        self.unit, self.persons = given.get("unit", "record"), given.get("record", "")
+        self.wanted = int(given.get("bins", 10))
+        require(study.delta == 0, "the noise of an evaluation has no delta")
         scores = 1 if self.classes in (0, 2) else self.classes
         require(self.weights.shape[1] == scores, "the classifier has other classes")
-        require(self.study.method == ("platt" if self.classes else "unchanged"), "the method is for other labels")
+        require(study.method == ("platt" if self.classes else "unchanged"), "the method is for other labels")
         require(self.classes or "bins" not in given, "a prediction of a number has no bins")
         require(not self.classes or not {"low", "high", "largest_error"} & given.keys(), "a classifier has no bounds")
         require(self.unit in ("record", "party"), "the unit is unknown")
         require(2 <= self.wanted <= 100, "the number of bins is out of range")
         require(not self.persons or self.unit == "record", "persons are named where parties are protected")
+        self.length, self.range, self.row, self.l1 = 1, (0, 2**20), 2**20, 2**20
+        if self.unit == "record":
+            self.length, self.range, self.row, self.l1 = self._of_records()
+
+    def _of_records(self) -> tuple[int, tuple[int, int], int, int]:
+        """Length, range, what a row adds at most, and sensitivity where records are protected."""
+        table = self.classes**2 if self.classes > 2 else 0
+        return 2 + 2 * self.bins + table, (0, 2**42), ROW, 2 * ROW
 
     @cached_property
     def decisive(self) -> Array:
         """The decisive scores of the public rows, (N,)."""
-        scores = in_order(divided(self.samples), self.weights)
+        scores = in_order(self.divided, self.weights)
         if self.classes == 2:
             return scores[:, 0]
         ordered = np.sort(scores, axis=1)
-        margins: Array = ordered[:, -1] - ordered[:, -2]
-        return margins
+        return ordered[:, -1] - ordered[:, -2]
 
     @cached_property
     def edges(self) -> Array:
@@ -70,72 +70,41 @@ class Evaluation:
     def bins(self) -> int:
         return len(self.edges) + 1
 
-    @property
-    def block_weights(self) -> tuple[int, int, int]:
-        return (2 << 16, 3 << 16, 0) if self.classes == 2 else (2 << 16, 2 << 16, 1 << 16)
-
-    @property
-    def length(self) -> int:
-        if self.unit == "party":
-            return 1
-        return 2 + 2 * self.bins + (self.classes**2 if self.classes > 2 else 0)
-
     @cached_property
     def context(self) -> bytes:
-        head = repr((self.weights.shape, self.edges.shape, self.classes, self.block_weights, 42)).encode()
-        body = self.weights.astype("<f8").tobytes() + self.edges.astype("<f8").tobytes()
-        scores = sha256(b"psephos score grid\0", head, body)
-        return scores if self.unit == "record" else sha256(b"psephos share grid\0", bytes([20]), scores)
+        return self._grid if self.unit == "record" else sha256(b"psephos share grid\0", bytes([20]), self._grid)
 
     @property
-    def range(self) -> tuple[int, int]:
-        """The least and the largest entry of a party's vector, without noise."""
-        return 0, 2**42 if self.unit == "record" else 2**20
+    def _grid(self) -> bytes:
+        weights = (2 << 16, 3 << 16, 0) if self.classes == 2 else (2 << 16, 2 << 16, 1 << 16)
+        head = repr((self.weights.shape, self.edges.shape, self.classes, weights, 42)).encode()
+        return sha256(b"psephos score grid\0", head, doubles(self.weights, self.edges))
 
-    @property
-    def entries(self) -> tuple[int, int]:
-        low, high = self.range
-        return low - self.noise.bound, high + self.noise.bound
+    @cached_property
+    def sensitivities(self) -> tuple[float, float]:
+        return self.l1, self.l1
 
-    @property
-    def row(self) -> int:
-        """What a row, or a party, adds at most, in units of the sum."""
-        return ROW if self.unit == "record" else 2**20
-
-    @property
-    def l1(self) -> int:
-        """The sensitivity, in units of the sum."""
-        return self.row * (2 if self.unit == "record" else 1)
+    def value(self, ballots: int) -> float:
+        return 1 / self.row
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a model states of the vector."""
-        return {"bins": self.bins}
-
-    @cached_property
-    def noise(self) -> JointNoise:
-        return JointNoise(self.study, self.length, True, self.l1, self.l1)
-
-    def facts(self, ballots: int) -> dict[str, Any]:
-        """What a model states of a release."""
-        about = {**self.about, "persons": self.persons or None}
-        return self.noise.facts(self.unit, self.l1 / self.row, "l1", **about)
+        return {"bins": self.bins, "persons": self.persons or None}
 
     # -- the classifier
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
-        """The classifier of scaled rows that follows from a sum: the evaluated one, or the calibrated one."""
+        """The evaluated classifier, or the calibrated one."""
         fit = self.calibration(sums, ballots) if self.classes == 2 and self.unit == "record" else None
         if fit is None:
-            unchanged: Array = self.weights[:, 0] if self.classes == 2 else self.weights.T
-            return unchanged
+            return self.weights[:, 0] if self.classes == 2 else self.weights.T
         w: Array = self.weights[:, 0] * fit[0]
         w[-1] += fit[1]
         return w
 
     def calibration(self, sums: Sequence[int], ballots: int) -> tuple[float, float] | None:
         """Slope and intercept of the calibrated score."""
-        deviation = math.sqrt(ballots / self.noise.contributors / 2) / math.sinh(1 / (2 * float(self.noise.scale)))
+        deviation = math.sqrt(ballots / self.contributors / 2) / math.sinh(1 / (2 * float(self.laplace_scale)))
         scale = np.array([2.0 * 2**16] * 2 + [3.0 * 2**16] * (2 * self.bins))
         raw, variance = np.array([float(v) for v in sums]) / scale, (deviation / scale) ** 2
         above = np.arange(self.bins) > int(np.flatnonzero(self.edges == 0.0)[0])
@@ -168,48 +137,26 @@ class Evaluation:
 class ErrorEvaluation(Evaluation):
     """The public plan of the evaluation of a prediction of a number."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given = self.study.parameters
-        require({"low", "high", "largest_error"} <= given.keys(), "a bound is missing")
-        self.low, self.high, self.largest = (float(given[name]) for name in ("low", "high", "largest_error"))
-        numbers = (self.low, self.high, self.high - self.low, self.largest)
-        require(all(map(math.isfinite, numbers)), "a bound is not finite")
-        require(self.low < self.middle < self.high, "the bounds are out of order, or too close")
-        require(0 < self.largest <= self.high - self.low, "the largest error is out of range")
+    def __init__(self, study: Study, public: Public) -> None:
+        super().__init__(study, public)
+        self.bounds, self.middle, self.largest = bounds_of(study, "largest_error")
+        low, high = self.bounds
+        require(low < self.middle < high, "the bounds are too close")
+        require(self.largest <= high - low, "the largest error is out of range")
+
+    def _of_records(self) -> tuple[int, tuple[int, int], int, int]:
+        return 6, (-(2**47), 2**47), 16 * 2**20, 16 * 2**20
 
     @property
-    def middle(self) -> float:
-        """What predictions are relative to."""
-        return self.low + (self.high - self.low) / 2
-
-    @property
-    def length(self) -> int:
-        return 6 if self.unit == "record" else 1
-
-    @cached_property
-    def context(self) -> bytes:
-        numbers = [self.low.hex(), self.high.hex(), self.largest.hex()]
+    def _grid(self) -> bytes:
+        numbers = [number.hex() for number in (*self.bounds, self.largest)]
         weights = tuple(weight * 2**20 for weight in (2, 6, 2, 3, 2, 1))
         head = repr((self.weights.shape, numbers, weights, 47)).encode()
-        errors = sha256(b"psephos error grid\0", head, self.weights.astype("<f8").tobytes())
-        return errors if self.unit == "record" else sha256(b"psephos share grid\0", bytes([20]), errors)
-
-    @property
-    def range(self) -> tuple[int, int]:
-        return (-(2**47), 2**47) if self.unit == "record" else (0, 2**20)
-
-    @property
-    def row(self) -> int:
-        return 16 * 2**20 if self.unit == "record" else 2**20
-
-    @property
-    def l1(self) -> int:
-        return self.row
+        return sha256(b"psephos error grid\0", head, doubles(self.weights))
 
     @property
     def about(self) -> dict[str, Any]:
-        return {"largest_error": self.largest}
+        return {"largest_error": self.largest, "persons": self.persons or None}
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
         """The prediction, as it was."""
@@ -223,8 +170,7 @@ def _projected(counts: Array) -> Array:
         return np.zeros_like(counts)
     descending = np.sort(counts)[::-1]
     shift = max((float(descending[: n + 1].sum()) - total) / (n + 1) for n in range(len(counts)))
-    projected: Array = np.maximum(counts - shift, 0.0)
-    return projected
+    return np.maximum(counts - shift, 0.0)
 
 
 def _platt(centres: Array, negative: Array, positive: Array) -> tuple[float, float] | None:

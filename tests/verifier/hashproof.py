@@ -1,20 +1,20 @@
-"""What the proofs about vectors share: commitments, challenges, and the five steps of section 6.4 of docs/wire.md."""
+"""Proofs about vectors: what they share, and the proof of a valid vote, by section 6.4 of docs/wire.md."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from tests.verifier.board import Bytes, Refused, require, sha256
-from tests.verifier.paillier import Key, challenges, digest, little, product, same_up_to_sign, stream
+from tests.verifier.board import Bytes, require, sha256
+from tests.verifier.paillier import Key, challenges, digest, little, product, refusal, same_up_to_sign, stream
 
 P = 2**64 - 2**32 + 1
 QUERIES, RATE, REPEATS, PRIMES, SALT = 152, 8, 2, 6, 32
@@ -54,8 +54,7 @@ def _product(left: Matrix, right: Matrix) -> Matrix:
     for place in range(7):
         pairs = [(i, place - i) for i in range(4) if 0 <= place - i < 4]
         total += sum((first[i] @ second[j]).astype(np.uint64) for i, j in pairs).astype(object) << 16 * place
-    reduced: Matrix = total % P
-    return reduced
+    return total % P
 
 
 def inverses(numbers: Sequence[int]) -> list[int]:
@@ -94,12 +93,34 @@ def rows_of(numbers: Sequence[int], used: int) -> list[list[int]]:
     return [padded[at : at + used] for at in range(0, len(padded), used)]
 
 
-def slots_of(radix: int, capacity: int) -> int:
-    """The largest k with radix^k <= 2^capacity."""
-    slots = max(0, int(capacity / math.log2(radix)) - 1)
-    while mpz(radix) ** (slots + 1) <= mpz(1) << capacity:
-        slots += 1
-    return slots
+@dataclass(frozen=True)
+class Packing:
+    """How vectors are packed: their length, the range of an entry, and how many are added."""
+
+    key: Key
+    length: int
+    addends: int
+    minimum: int
+    maximum: int
+
+    @cached_property
+    def radix(self) -> int:
+        return self.addends * (self.maximum - self.minimum) + 1
+
+    @cached_property
+    def slots(self) -> int:
+        """The largest k with radix^k <= 2^capacity."""
+        capacity = self.key.degree * (self.key.bits - 1)
+        slots = max(0, int(capacity / math.log2(self.radix)) - 1)
+        while mpz(self.radix) ** (slots + 1) <= mpz(1) << capacity:
+            slots += 1
+        return slots
+
+    @cached_property
+    def count(self) -> int:
+        """The number of ciphertexts of a vector."""
+        require(self.slots, "an entry does not fit into a plaintext")
+        return -(-self.length // self.slots)
 
 
 # -- challenges
@@ -111,8 +132,8 @@ class Chain:
     def __init__(
         self, label: str, key: Key, plan: bytes, shape: str, statement: bytes, ciphertexts: Sequence[mpz]
     ) -> None:
-        encoded = [int(c).to_bytes(key.size, "little") for c in ciphertexts]
-        self.label, self.state = label, digest(label, (key.identifier, plan, shape.encode(), statement, *encoded))
+        parts = key.identifier, plan, shape.encode(), statement, *key.encoded(ciphertexts)
+        self.label, self.state = label, digest(label, parts)
 
     def absorb(self, *parts: bytes) -> None:
         self.state = digest(self.label, (self.state, *parts))
@@ -171,15 +192,26 @@ def opened_columns(fields: Bytes, root: bytes, places: list[int], rows: int, siz
 # -- the proof
 
 
-class Shape(ABC):
+class Shape:
     """What the rows of the committed matrices hold, and what holds of them."""
 
-    label: ClassVar[str]
+    label: str
+    numbers: str
+    """What the chain begins with besides key and plan."""
+    base, digits = 2, 1
+    """Of an entry."""
+    mask_digits: int
+    quotient_bits: int
     equation_count: int
     constraint_count: int
+    summed: int
+    """Over how many places the third answer is summed."""
+    sides: Sequence[int] = ()
+    """What the equations after those modulo primes sum to."""
 
-    def __init__(self, key: Key, degree: int) -> None:
-        self.key, self.degree, self.used, self.size = key, degree, degree - QUERIES, RATE * degree
+    def __init__(self, packing: Packing, degree: int) -> None:
+        self.packing, self.key, self.degree = packing, packing.key, degree
+        self.used, self.size = degree - QUERIES, RATE * degree
 
     def measure(self, mask_bits: int, first: int, second: int) -> None:
         """Compute lengths from the length of the mask and the numbers of rows."""
@@ -191,38 +223,46 @@ class Shape(ABC):
         paths = 2 * (2 + QUERIES * 32 * self.size.bit_length())
         self.longest = committed + QUERIES * (2 * SALT + 8 * rows) + paths
 
-    @property
-    @abstractmethod
-    def numbers(self) -> str:
-        """What the chain begins with besides key and plan."""
+    def links(
+        self, factors: Sequence[int], primes: Sequence[int], combine: Sequence[int]
+    ) -> tuple[list[list[int]], list[int], list[int]]:
+        """The weights of digits of the entries, of the mask and of the quotients in the equations modulo primes."""
+        packing = self.packing
+        entries = [[0] * self.digits for _ in range(packing.length)]
+        mask, quotients = [0] * self.mask_digits, list[int]()
+        for prime, coefficient in zip(primes, combine, strict=False):
+            scales = [pow(self.base, place, prime) for place in range(max(self.digits, self.mask_digits))]
+            slots = [pow(packing.radix, slot, prime) for slot in range(min(packing.slots, packing.length))]
+            for place, entry in enumerate(entries):
+                which, slot = divmod(place, packing.slots)
+                weight = factors[which] % prime * slots[slot] % prime
+                for digit in range(self.digits):
+                    entry[digit] = (entry[digit] + coefficient * (weight * scales[digit] % prime)) % P
+            mask = [(old + coefficient * scale) % P for old, scale in zip(mask, scales, strict=False)]
+            quotients += [-coefficient * prime * (1 << bit) % P for bit in range(self.quotient_bits)]
+        return entries, mask, quotients
 
-    @property
-    def sides(self) -> list[int]:
-        """What the equations after those modulo primes sum to."""
-        return []
-
-    @abstractmethod
     def lookup(self, chain: Chain) -> Any:
         """Draw another challenge of step 2, where there is one."""
+        return None
 
-    @abstractmethod
     def constraints(self, rows: Matrix, lookup: Any) -> Matrix:
         """What must vanish at every used place."""
+        raise NotImplementedError
 
-    @abstractmethod
     def linear(self, factors: Sequence[int], primes: Sequence[int], lookup: Any, combine: Sequence[int]) -> Matrix:
         """The weights of what rows hold in one combination of the equations."""
+        raise NotImplementedError
 
-    @abstractmethod
     def equation(self, rows: Matrix, linear: Matrix, combine: Sequence[int]) -> Matrix:
         """One combination of the equations in each column."""
-
-    @abstractmethod
-    def total(self, values: Sequence[int]) -> int:
-        """What is compared with the target, of the values of the third answer."""
+        return (linear * rows).sum(axis=0)
 
 
-def _check(shape: Shape, plan: bytes, statement: bytes, cs: tuple[mpz, ...], proof: bytes) -> None:
+@refusal
+def check_vector(shape: Shape, plan: bytes, statement: bytes, cs: tuple[mpz, ...], proof: bytes) -> None:
+    """Check a proof about a vector."""
+    require(0 < len(proof) <= shape.longest, "the proof has another length")
     key, k, fields = shape.key, shape.degree, Bytes(proof)
     numbers = f"{shape.numbers} {k} {QUERIES} {RATE} {REPEATS} {PRIMES}"
     chain = Chain(shape.label, key, plan, numbers, statement, cs)
@@ -268,7 +308,9 @@ def _check(shape: Shape, plan: bytes, statement: bytes, cs: tuple[mpz, ...], pro
         require(not any(vanishing[: shape.used]), "an entry, an inverse or a bit is not what it must be")
         sides = [*(int(z % q) for q in primes), *shape.sides]
         target = sum(g * side for g, side in zip(combine, sides, strict=True)) % P
-        require(shape.total(summed) == target, "the entries are out of bounds, or not those of the ciphertexts")
+        require(
+            sum(summed[: shape.summed]) % P == target, "the entries are out of bounds, or not those of the ciphertexts"
+        )
         linear = _product(shape.linear(factors, primes, lookup, combine), basis)
         values = (near[repeat], square[repeat], shape.equation(rows, linear, combine))
         for which, (part, value) in enumerate(zip(sent_parts, values, strict=True)):
@@ -277,11 +319,41 @@ def _check(shape: Shape, plan: bytes, statement: bytes, cs: tuple[mpz, ...], pro
             require((answer == right).all(), "an opened column contradicts an answer")
 
 
-@lru_cache(maxsize=4096)
-def check_vector(shape: Shape, plan: bytes, statement: bytes, cs: tuple[mpz, ...], proof: bytes) -> str:
-    """Why a proof does not hold; empty if it does."""
-    try:
-        _check(shape, plan, statement, cs, proof)
-    except Refused as error:
-        return str(error)
-    return ""
+# -- the proof of validity
+
+
+class ValidShape(Shape):
+    """Of votes: each entry is 0 or 1, and so is the sum of each group."""
+
+    label = "psephos valid ballot"
+    equation_count = PRIMES
+
+    def __init__(self, packing: Packing, group: int, degree: int) -> None:
+        super().__init__(packing, degree)
+        self.group, self.numbers, self.summed = group, f"{group}", degree
+        self.blocks = -(-(packing.length // group) // self.used)
+        self.mask_digits = 128 + self.key.degree * self.key.bits + packing.count.bit_length() + 80
+        self.quotient_bits = (packing.length + self.mask_digits).bit_length()
+        first = self.blocks * group + -(-self.mask_digits // self.used)
+        self.measure(self.mask_digits, first, -(-PRIMES * self.quotient_bits // self.used))
+        self.sums = self.blocks if group > 1 else 0
+        self.constraint_count = self.first + self.second + self.sums
+
+    def constraints(self, rows: Matrix, lookup: Any) -> Matrix:
+        groups = (rows[block * self.group : (block + 1) * self.group] for block in range(self.sums))
+        tested = np.concatenate([rows, *(members.sum(axis=0)[None] % P for members in groups)])
+        return tested * (tested - 1) % P
+
+    def linear(self, factors: Sequence[int], primes: Sequence[int], lookup: Any, combine: Sequence[int]) -> Matrix:
+        entries, mask, quotients = self.links(factors, primes, combine)
+        rows = [[0] * self.used for _ in range(self.blocks * self.group)]
+        for place, (entry,) in enumerate(entries):
+            sample, which = divmod(place, self.group)
+            block, column = divmod(sample, self.used)
+            rows[block * self.group + which][column] = entry
+        return np.array(rows + rows_of(mask, self.used) + rows_of(quotients, self.used), dtype=object)
+
+
+@lru_cache(maxsize=64)
+def valid_shape(packing: Packing, group: int) -> ValidShape:
+    return min((ValidShape(packing, group, degree) for degree in DEGREES), key=lambda one: one.least)

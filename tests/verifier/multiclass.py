@@ -7,13 +7,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tests.verifier.joint import shrinkage, unit_rows
-from tests.verifier.noise import Statistic, helmert
-
-Array = NDArray[np.float64]
+from tests.verifier.board import Array
+from tests.verifier.noise import Statistic, helmert, shrinkage, unit_rows
 
 
 def numbers(count: int) -> list[int]:
@@ -44,8 +41,7 @@ class SelfTraining:
         self.axes = vectors[:, there] / np.sqrt(raised[there])
 
     def _labels(self, W: Array) -> Array:
-        labels: Array = np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)]
-        return labels
+        return np.eye(len(W))[(self.rows @ W.T).argmax(axis=1)]
 
     def _scaled(self, W: Array) -> Array:
         deviation = float((self.rows @ W.T).std())
@@ -57,8 +53,7 @@ class SelfTraining:
         means = labels.T @ (self.rows @ self.axes) / np.maximum(counts, 1.0)[:, None]
         within = np.eye(means.shape[1]) - 0.8 * means.T @ (means * (counts / len(self.rows))[:, None])
         F = np.linalg.solve(within, means.T).T @ self.axes.T
-        centred: Array = F - F.mean(axis=0)
-        return centred
+        return F - F.mean(axis=0)
 
     def trained(self, T: Array, noise: float) -> Array:
         """W of T, (K, d)."""
@@ -88,16 +83,13 @@ class SelfTraining:
         return trained >= 0.95 * plain - deviation
 
 
-def classifier(plan: Statistic, sums: Sequence[int], ballots: int) -> Array:
-    """The classifier (K, d) of scaled rows that follows from the sum of a statistic of three or more classes."""
-    contrasts = np.array([float(v) for v in sums]).reshape(plan.classes - 1, plan.rank)
-    T = helmert(plan.classes).T @ contrasts * (plan.unit * plan.parties / ballots)
-    noise = plan.energy(ballots)
-    training = SelfTraining(unit_rows(plan.samples), plan.transform)
-    if training.accepted(T, noise, laplace=plan.laplace):
-        return training.trained(T, noise)
-    energy = float((T * T).sum())
-    signal = 1 / np.arange(1, plan.rank + 1)
-    signal *= max(energy - noise, 0.05 * energy) / signal.sum()
-    weights: Array = T * (signal / (signal + noise / plan.rank) if energy > 0 else 1.0) @ plan.transform.T
-    return weights
+class Multiclass(Statistic):
+    """A statistic of three or more classes."""
+
+    def classifier(self, sums: Sequence[int], ballots: int) -> Array:
+        """The classifier (K, d) of scaled rows that follows from a sum."""
+        T, noise = self.means(sums, ballots), self.energy(ballots)
+        training = SelfTraining(unit_rows(self.samples), self.transform)
+        if training.accepted(T, noise, laplace=self.laplace):
+            return training.trained(T, noise)
+        return self.filtered(T, noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -108,17 +108,22 @@ class Key:
     def generator_power(self, exponent: mpz) -> mpz:
         return powmod(1 + self.n, exponent % self.plain, self.modulus)
 
-    def check_units(self, numbers: Sequence[mpz]) -> None:
-        require(all(0 < x < self.modulus for x in numbers), "a number is outside (0, n^(s+1))")
-        require(all(gcd(x, self.n) == 1 for x in numbers), "a number shares a factor with n")
+    @property
+    def opening_bytes(self) -> int:
+        """The length of the proof of a partial decryption."""
+        return 2 * self.size + (self.exponent_bits + 216) // 8
 
-    def ciphertexts(self, data: bytes) -> tuple[mpz, ...]:
-        ciphertexts = tuple(little(data[at : at + self.size]) for at in range(0, len(data), self.size))
-        require(all(0 < c < self.modulus for c in ciphertexts), "a ciphertext is outside (0, n^(s+1))")
-        return ciphertexts
+    def check_units(self, numbers: Iterable[mpz]) -> None:
+        require(all(0 < x < self.modulus and gcd(x, self.n) == 1 for x in numbers), "a number is no unit")
 
-    def encode(self, numbers: Sequence[mpz]) -> bytes:
-        return b"".join(int(x).to_bytes(self.size, "little") for x in numbers)
+    def units(self, data: bytes) -> tuple[mpz, ...]:
+        """Numbers that must be units modulo n^(s+1), as ciphertexts are."""
+        numbers = tuple(little(data[at : at + self.size]) for at in range(0, len(data), self.size))
+        self.check_units(numbers)
+        return numbers
+
+    def encoded(self, numbers: Iterable[mpz]) -> list[bytes]:
+        return [int(x).to_bytes(self.size, "little") for x in numbers]
 
     def logarithm(self, value: mpz) -> mpz:
         """m n of (1 + n)^m, divided by n, as the finite series of the logarithm modulo n^s."""
@@ -130,6 +135,7 @@ class Key:
 
 
 def read_key(study: Study, body: Bytes) -> Key:
+    """Read a published key."""
     size = (study.degree + 1) * study.bits // 8
     require(len(body.data) == 16 + size * (3 + study.holders), "a public key has another length")
     n, setup = mpz(body.integer(size)), body.take(16)
@@ -153,65 +159,59 @@ def same_up_to_sign(left: mpz, right: mpz, modulus: mpz) -> bool:
     return bool((left * left - right * right) % modulus == 0)
 
 
-# -- proof of knowledge of a ballot's plaintexts
+# -- proofs
 
 
-def knowledge_sizes(key: Key) -> tuple[int, int, int]:
-    """The lengths of A, z, and w or v."""
-    answer = key.mask_bits + 1
-    shortest = (answer + 7) // 8
-    return key.size, max((int(key.plain.bit_length()) + 7) // 8, shortest), max((key.bits + 7) // 8, shortest)
+def refusal(check: Callable[..., None]) -> Callable[..., str]:
+    """Remember why a check refuses what it is given; empty if it does not."""
+
+    @lru_cache(maxsize=4096)
+    def reason(*given: object) -> str:
+        try:
+            check(*given)
+        except Refused as error:
+            return str(error)
+        return ""
+
+    return reason
 
 
-@lru_cache(maxsize=4096)
-def check_knowledge(key: Key, statement: bytes, ciphertexts: tuple[mpz, ...], proof: bytes) -> str:
-    """Why a proof does not hold; empty if it does."""
-    sizes, fields = knowledge_sizes(key), Bytes(proof)
-    try:
-        require(len(proof) == 1 + sum(sizes) and proof[0] <= 1, "the bytes are no proof of knowledge")
-        fast = fields.integer(1)
-        announced, z, w = (little(fields.take(size)) for size in sizes)
-        limit = mpz(1) << (key.mask_bits + 1) if fast else key.n
-        require(0 < announced < key.modulus and z < key.plain and w < limit, "a number is out of range")
-        key.check_units((announced,))
-    except Refused as error:
-        return str(error)
-    encoded = [int(c).to_bytes(key.size, "little") for c in (*ciphertexts, announced)]
-    factors = challenges("psephos knowledge of plaintexts", (key.identifier, statement, *encoded), len(ciphertexts))
+@refusal
+def check_knowledge(key: Key, statement: bytes, ciphertexts: tuple[mpz, ...], proof: bytes) -> None:
+    """Check the proof of knowledge of plaintexts."""
+    fields, shortest = Bytes(proof), (key.mask_bits + 8) // 8
+    fast = fields.integer(1)
+    announced = little(fields.take(key.size))
+    z = little(fields.take(max((int(key.plain.bit_length()) + 7) // 8, shortest)))
+    w = little(fields.take(max((key.bits + 7) // 8, shortest)))
+    fields.end()
+    require(fast <= 1, "the mode is unknown")
+    require(z < key.plain and w < (mpz(1) << (key.mask_bits + 1) if fast else key.n), "an answer is out of range")
+    key.check_units((announced,))
+    parts = (key.identifier, statement, *key.encoded((*ciphertexts, announced)))
+    factors = challenges("psephos knowledge of plaintexts", parts, len(ciphertexts))
     residue = powmod(key.residue_base, w, key.modulus) if fast else powmod(w, key.plain, key.modulus)
-    left = key.generator_power(z) * residue % key.modulus
-    right = announced * product(ciphertexts, factors, key.modulus) % key.modulus
-    return "" if same_up_to_sign(left, right, key.modulus) else "the proof of knowledge does not hold"
+    right = announced * product(ciphertexts, factors, key.modulus)
+    require(same_up_to_sign(key.generator_power(z) * residue, right, key.modulus), "the proof does not hold")
 
 
-# -- proof of a partial decryption
-
-
-@lru_cache(maxsize=4096)
+@refusal
 def check_opening(
     key: Key, holder: int, statement: bytes, ciphertexts: tuple[mpz, ...], values: tuple[mpz, ...], proof: bytes
-) -> str:
-    """Why a proof does not hold; empty if it does."""
-    label, size = "psephos partial decryption", key.size
-    bits = key.exponent_bits + 128 + 80 + 1
-    if len(proof) != 2 * size + (bits + 7) // 8:
-        return "the bytes are no proof of a partial decryption"
-    a, b, z = (little(part) for part in (proof[:size], proof[size : 2 * size], proof[2 * size :]))
-    try:
-        key.check_units((a, b))
-    except Refused as error:
-        return str(error)
-    if not 0 < z < mpz(1) << bits:
-        return "the answer is out of range"
-    encoded = [int(x).to_bytes(size, "little") for x in (*ciphertexts, *values)]
-    weights = challenges(f"{label}: weights", (key.identifier, statement, *encoded), len(ciphertexts))
+) -> None:
+    """Check the proof of a partial decryption."""
+    label, fields, bits = "psephos partial decryption", Bytes(proof), key.exponent_bits + 209
+    a, b, z = (little(fields.take(size)) for size in (key.size, key.size, (bits + 7) // 8))
+    fields.end()
+    key.check_units((a, b))
+    require(0 < z < mpz(1) << bits, "the answer is out of range")
+    about = key.identifier, statement
+    weights = challenges(f"{label}: weights", (*about, *key.encoded((*ciphertexts, *values))), len(ciphertexts))
     C, D = product(ciphertexts, weights, key.modulus), product(values, weights, key.modulus)
-    numbers = [int(x).to_bytes(size, "little") for x in (key.base, C, D, a, b)]
-    (e,) = challenges(f"{label}: challenge", (key.identifier, statement, *numbers), 1)
-    holds = same_up_to_sign(
-        powmod(key.base, z, key.modulus), a * powmod(key.values[holder - 1], e, key.modulus), key.modulus
-    ) and same_up_to_sign(powmod(C, z, key.modulus), b * powmod(D, e, key.modulus), key.modulus)
-    return "" if holds else "the proof of the partial decryption does not hold"
+    (e,) = challenges(f"{label}: challenge", (*about, *key.encoded((key.base, C, D, a, b))), 1)
+    for base, announced, value in ((key.base, a, key.values[holder - 1]), (C, b, D)):
+        left, right = powmod(base, z, key.modulus), announced * powmod(value, e, key.modulus)
+        require(same_up_to_sign(left, right, key.modulus), "the proof does not hold")
 
 
 def combine(key: Key, parts: dict[int, tuple[mpz, ...]]) -> list[int]:

@@ -10,11 +10,8 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tests.verifier.board import Study, require, sha256
-
-Array = NDArray[np.float64]
+from tests.verifier.board import Array, Study, doubles, require, sha256
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -23,7 +20,8 @@ def _means(X: Array) -> Array:
     return np.array([math.fsum(column) for column in X.T.tolist()]) / len(X)
 
 
-def _squares(X: Array) -> Array:
+def squares(X: Array) -> Array:
+    """The sums of the squares of rows, added in the order of the columns."""
     total = np.zeros(len(X))
     for column in X.T:
         total = total + column * column
@@ -65,23 +63,24 @@ class Public:
                 self.columns.append({"name": name, "kind": "text", "fill": 0.0, "values": values})
                 blocks.append(np.array([[float(cell == value) for value in values] for cell in cells]))
         X = np.concatenate(blocks, axis=1) + 0.0
-        self.lowest, self.highest = X.min(axis=0), X.max(axis=0)
+        lowest, highest = X.min(axis=0), X.max(axis=0)
+        margin = 0.5 * (highest - lowest)
+        self.ranges = np.stack([lowest - margin, highest + margin]).T.tolist()
         self.table = self._table(study, X)
         self.mean, largest = _means(X), np.abs(X).max(axis=0)
         deviation = np.sqrt(_means((X - self.mean) ** 2))
         self.deviation = np.where(deviation > 16 * 2.0**-52 * largest, deviation, 1.0)
         Z = np.concatenate([(X - self.mean) / self.deviation, np.ones((len(X), 1))], axis=1)
         largest_entry = np.abs(Z).max(axis=1)[:, None]
-        norms = largest_entry * np.sqrt(_squares(Z / largest_entry))[:, None]
+        norms = largest_entry * np.sqrt(squares(Z / largest_entry))[:, None]
         Z = Z / norms
         limit = 1 - (Z.shape[1] + 4) * 2.0**-52
         aim = math.sqrt(limit) * (1 - 2.0**-52)
-        while len(outside := np.flatnonzero(_squares(Z) > limit)):
-            Z[outside] = Z[outside] * (aim / np.sqrt(_squares(Z[outside])))[:, None]
+        while len(outside := np.flatnonzero(squares(Z) > limit)):
+            Z[outside] = Z[outside] * (aim / np.sqrt(squares(Z[outside])))[:, None]
             aim *= 1 - 2.0**-52
         self.samples: Array = np.trunc(Z * 2.0**20) / 2.0**20 + 0.0
-        shape = f"({self.samples.shape[0]}, {self.samples.shape[1]})"
-        self.digest = sha256(b"psephos auxiliary\0", shape.encode(), self.samples.astype("<f8").tobytes())
+        self.digest = sha256(b"psephos auxiliary\0", repr(Z.shape).encode(), doubles(self.samples))
 
     def _table(self, study: Study, X: Array) -> bytes:
         labels: list[Any] = self.labels
@@ -89,17 +88,12 @@ class Public:
             labels = [float(cell) + 0.0 if cell else None for cell in labels]
         about = {"columns": self.columns, "labels": labels or None, "numeric": study.predicts_number}
         text = json.dumps(about, sort_keys=True, separators=(",", ":"))
-        shape = f"({X.shape[0]}, {X.shape[1]})"
-        return sha256(b"psephos public table\0", text.encode(), b"\0", shape.encode(), X.astype("<f8").tobytes())
+        return sha256(b"psephos public table\0", text.encode(), b"\0", repr(X.shape).encode(), doubles(X))
 
     @property
     def features(self) -> list[str]:
         names = [[f"{one['name']}={value}" for value in one["values"]] or [one["name"]] for one in self.columns]
         return [*(name for several in names for name in several), "(constant)"]
-
-    def encoding(self) -> str:
-        """The encoding, as JSON."""
-        return json.dumps({"columns": self.columns}, ensure_ascii=False)
 
     def fold(self, w: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts for unscaled rows of a classifier of scaled rows."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +18,7 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardClient
 from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.roles import Entry, Post, Role
@@ -30,7 +32,8 @@ from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import BoardEvidence, StudyCheck, examine
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
-from tests.verifier.verifier import Report, verify
+from tests.verifier.board import Report
+from tests.verifier.verifier import verify
 
 PARTIES, SAMPLES = 5, 12
 RECORDED = (
@@ -85,6 +88,13 @@ class Recording:
         board = MemoryBoard()
         board.entries.extend(self.entries)
         return examine(self.made.study, samples, board)
+
+    @cached_property
+    def opened(self) -> OpenedSum:
+        """The sum that the holders have opened."""
+        opened = self.evidence().opened
+        assert opened is not None
+        return opened
 
     def second(self) -> Report:
         """What the second verifier finds."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tests.verifier.board import Study, require, sha256
-from tests.verifier.joint import JointNoise, divided, in_order, matrix, shrinkage
-from tests.verifier.noise import helmert, rounded_up
-
-Array = NDArray[np.float64]
+from tests.verifier.board import Array, Study, doubles, require, sha256
+from tests.verifier.noise import Plan, helmert, in_order, matrix, rounded_up, shrinkage
+from tests.verifier.public import Public
 
 
 def tables() -> Array:
@@ -29,35 +25,25 @@ def tables() -> Array:
     return np.array(columns, dtype=np.float64).T
 
 
-@dataclass
-class Records:
+class Records(Plan):
     """The public plan of a record step."""
 
-    study: Study
-    samples: Array
+    unit = "record"
+    range = -(2**44), 2**44
 
-    def __post_init__(self) -> None:
-        given = self.study.parameters
-        self.classes, self.norm = max(1, len(self.study.classes)), "l2" if self.study.delta > 0 else "l1"
-        self.transform, self.offset = matrix(self.study, "coordinates"), matrix(self.study, "offset")
+    def __init__(self, study: Study, public: Public) -> None:
+        super().__init__(study, public)
+        given, self.classes = self.given, max(1, self.classes)
+        self.transform, self.offset = matrix(study, "coordinates"), matrix(study, "offset")
         self.constant, self.rows = float(given["constant"]), int(given["rows"])
-        self.labelled = int(given.get("labelled", 0))
-        self.persons = given.get("record", "")
-        scores = max(1, self.classes - 1)
+        self.labelled, self.persons = int(given.get("labelled", 0)), given.get("record", "")
+        self.width, scores = self.transform.shape[1] + 1, max(1, self.classes - 1)
+        self.length = scores * self.width + self.width * (self.width + 1) // 2
         require(self.offset.shape[1] == scores, "the offset is of another number of classes")
         require(math.isfinite(self.constant) and self.constant > 0, "the constant is no positive number")
         require(self.rows >= 1 and self.labelled >= 0, "a number of rows is out of range")
-        coarse = math.sqrt(self.noise.variance * self.noise.parties / self.noise.contributors) < 2.0**10
+        coarse = math.sqrt(self.variance * self.parties / self.contributors) < 2.0**10
         require(not coarse, "the noise is too small for its grid")
-
-    @property
-    def width(self) -> int:
-        """The number of coordinates with the constant."""
-        return self.transform.shape[1] + 1
-
-    @property
-    def length(self) -> int:
-        return self.offset.shape[1] * self.width + self.width * (self.width + 1) // 2
 
     @cached_property
     def _tables(self) -> Array:
@@ -67,23 +53,13 @@ class Records:
     def context(self) -> bytes:
         bits = (18, 16, 20, 44, 512, 32)
         head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *self.digest_fields))
-        arrays = [self.transform, self.offset, *self._tables]
-        return sha256(b"psephos record grid\0", head.encode(), *(array.astype("<f8").tobytes() for array in arrays))
+        arrays = doubles(self.transform, self.offset, *self._tables)
+        return sha256(b"psephos record grid\0", head.encode(), arrays)
 
     @property
     def digest_fields(self) -> tuple[Any, ...]:
         """What else a vector depends on."""
         return ()
-
-    @property
-    def entries(self) -> tuple[int, int]:
-        return -(2**44) - self.noise.bound, 2**44 + self.noise.bound
-
-    @cached_property
-    def noise(self) -> JointNoise:
-        return JointNoise(self.study, self.length, self.norm == "l1", *self.sensitivities)
-
-    # -- sensitivities
 
     @property
     def extremes(self) -> tuple[Array, Array]:
@@ -92,35 +68,33 @@ class Records:
 
     @cached_property
     def sensitivities(self) -> tuple[float, float]:
-        """In L1 and L2, in units of the sum."""
-        return self._sensitivities()
-
-    def _sensitivities(self) -> tuple[float, float]:
+        if self.ball:
+            return super().sensitivities
         s, k = self.extremes
         up = 1 + 2.0**-40
-        if self.norm == "l1":
+        if self.laplace:
             l1 = 2.0**21 * float((s + k).max())
             return rounded_up(l1), rounded_up(l1)
         longest = 2.0**20 * math.sqrt(float((s * s + k * k).max())) * up
         l2 = min(2 * longest, 2.0**20 * math.sqrt(_distance(s, k)) * up + 2 * math.sqrt(self.length) + 32)
         return rounded_up(l2 * math.sqrt(self.length) * up), rounded_up(l2)
 
-    def facts(self, ballots: int) -> dict[str, Any]:
-        """What a model states of a release."""
-        l1, l2 = self.sensitivities
-        sensitivity = (l1 if self.norm == "l1" else l2) / 2.0**20
-        about = {"rank": self.width - 1, "rows": self.rows, "persons": self.persons or None}
-        return self.noise.facts("record", sensitivity, self.norm, **about)
+    def value(self, ballots: int) -> float:
+        return 2.0**-20
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"rank": self.width - 1, "rows": self.rows, "persons": self.persons or None}
 
     # -- the classifier
 
     @property
     def radius(self) -> float:
-        return math.hypot(1.0, self.constant) if self.norm == "l2" else 1 + self.constant
+        return 1 + self.constant if self.laplace else math.hypot(1.0, self.constant)
 
     @property
     def largest_residual(self) -> float:
-        if self.norm == "l2" or self.classes == 2:
+        if not self.laplace or self.classes == 2:
             return 1.0
         return float(np.abs(helmert(self.classes)).sum(axis=0).max())
 
@@ -131,22 +105,21 @@ class Records:
 
     def _points(self) -> Array:
         """The coordinates z of the public rows, before they are rounded."""
-        raw = in_order(divided(self.samples), self.transform)
-        sizes = np.abs(raw) if self.norm == "l1" else raw * raw
+        raw = in_order(self.divided, self.transform)
+        sizes = np.abs(raw) if self.laplace else raw * raw
         lengths = np.zeros(len(raw))
         for column in sizes.T:
             lengths = lengths + column
-        lengths = lengths if self.norm == "l1" else np.sqrt(lengths)
+        lengths = lengths if self.laplace else np.sqrt(lengths)
         whole = np.column_stack([raw / np.maximum(lengths, 1.0)[:, None], np.full(len(raw), self.constant)])
-        points: Array = whole / self.radius
-        return points
+        return whole / self.radius
 
     @cached_property
     def _moment(self) -> tuple[Array, float]:
         """P and the spread of one public row."""
         z = self._points()
         if self.classes == 2:
-            t = np.maximum(np.abs(in_order(divided(self.samples), self.offset)[:, 0]), 1e-4)
+            t = np.maximum(np.abs(in_order(self.divided, self.offset)[:, 0]), 1e-4)
             z = z * np.sqrt(2 * np.tanh(t / 2) / t)[:, None]
         moment, share = z.T @ z / len(z), shrinkage(z)
         squares = float(((z * z).sum(axis=1) ** 2).mean()) - float((moment * moment).sum())
@@ -154,16 +127,15 @@ class Records:
         return shrunk, max(squares / self.width**2, 1e-30)
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
-        """The classifier of scaled rows that follows from a sum."""
         values = np.array([float(v) for v in sums]) / 2.0**20
         scores = self.offset.shape[1]
         gradients = values[: scores * self.width].reshape(scores, self.width)
-        factor = math.sqrt(2) if self.norm == "l2" else 2.0
+        factor = 2.0 if self.laplace else math.sqrt(2)
         i, j = np.triu_indices(self.width)
         H = np.zeros((self.width, self.width))
         H[i, j] = values[scores * self.width :] / np.where(i == j, 1.0, factor)
         H[j, i] = H[i, j]
-        sigma = math.sqrt(self.noise.variance * ballots / self.noise.contributors) / 2.0**20
+        sigma = math.sqrt(self.variance * ballots / self.contributors) / 2.0**20
         scale = 4.0 if self.classes == 2 else self.largest_residual
         rows = self._estimated_rows(H, ballots)
         steps = (
@@ -172,8 +144,7 @@ class Records:
         constant = np.zeros((len(self.transform), 1))
         constant[-1] = self.constant
         W = self.offset - np.column_stack([self.transform, constant]) / self.radius @ steps
-        weights: Array = W[:, 0] if self.classes <= 2 else helmert(self.classes).T @ W.T
-        return weights
+        return W[:, 0] if self.classes <= 2 else helmert(self.classes).T @ W.T
 
     def _estimated_rows(self, H: Array, ballots: int) -> float:
         P = self._moment[0]
@@ -195,8 +166,7 @@ class Records:
             energy = float(gradient @ gradient)
             signal = max(energy - width * sigma**2, 0.05 * energy) / float((value**2).sum())
             solved = value / (value**2 + sigma**2 / max(signal, 1e-300)) * c
-        step: Array = vectors @ solved
-        return step
+        return vectors @ solved
 
 
 def _distance(s: Array, k: Array) -> float:

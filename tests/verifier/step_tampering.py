@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,30 +21,12 @@ from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.samples import PublicSamples
-from tests.verifier.board import Board
-from tests.verifier.board import Study as SecondStudy
-from tests.verifier.public import Public
 from tests.verifier.recording import Recording
-from tests.verifier.release import round_of
-from tests.verifier.sums import check_sum
 from tests.verifier.tampering import Tampering, ballot, edited, flipped, model, places, published, without
-from tests.verifier.verifier import Report, read_until_key
 
 Array = NDArray[np.float64]
 Forged = Callable[[Any, OpenedSum], Array]
 """Computes a classifier of scaled rows from a specification and the opened sum."""
-
-
-@cache
-def _opened(entries: tuple[bytes, ...], study_text: str, public_text: str) -> OpenedSum:
-    study = SecondStudy(study_text)
-    messages = iter(Board(study, list(entries)).messages)
-    key = read_until_key(study, messages, Report())
-    assert key is not None
-    samples = Public(study, public_text)
-    checked = check_sum(round_of(study, samples, key), list(messages))
-    assert checked.sums is not None
-    return OpenedSum(tuple(checked.sums), tuple(sorted(checked.counted)))
 
 
 def forged(compute: Forged) -> Tampering:
@@ -54,7 +35,7 @@ def forged(compute: Forged) -> Tampering:
     def tamper(recording: Recording) -> Recording:
         study = recording.made.study
         samples = PublicSamples.of(study, recording.public)
-        opened = _opened(recording.entries, study.text(), recording.public.read_text(encoding="utf-8"))
+        opened = recording.opened
         w = np.atleast_2d(compute(StudyTerms(study, samples), opened))
         step = math.ldexp(1.0, math.frexp(float(np.abs(w).max()))[1] - 24)
         coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step + 0.0)
@@ -71,8 +52,7 @@ def forged(compute: Forged) -> Tampering:
 def _by(terms: StudyTerms, opened: OpenedSum, **parameters: Any) -> Array:
     """The classifier of other parameters."""
     study = replace(terms.study, parameters={**terms.study.parameters, **parameters})
-    w: Array = spec_of(replace(terms, study=study)).release(opened)[0]
-    return w
+    return spec_of(replace(terms, study=study)).release(opened)[0]
 
 
 def other(**parameters: Any) -> Tampering:
@@ -108,8 +88,7 @@ def _more_ballots(more: int) -> Forged:
 
     def compute(terms: StudyTerms, opened: OpenedSum) -> Array:
         parties = (*opened.parties, *[len(terms.study.roster) - 1] * more)
-        w: Array = spec_of(terms).release(OpenedSum(opened.sums, parties))[0]
-        return w
+        return spec_of(terms).release(OpenedSum(opened.sums, parties))[0]
 
     return compute
 
@@ -170,8 +149,7 @@ def _without_score(terms: StudyTerms, opened: OpenedSum) -> Array:
 def _everybody_honest(terms: StudyTerms, opened: OpenedSum) -> Array:
     """As if the noise were the shares of all parties."""
     spec: Any = spec_of(terms)
-    w: Array = replace(spec, shares=replace(spec.shares, contributors=spec.shares.parties)).release(opened)[0]
-    return w
+    return replace(spec, shares=replace(spec.shares, contributors=spec.shares.parties)).release(opened)[0]
 
 
 OF_RECORDS: dict[str, tuple[str, Tampering]] = {
@@ -202,8 +180,7 @@ def _without_centre(terms: StudyTerms, opened: OpenedSum) -> Array:
     spec: Any = spec_of(terms)
     centre = spec.release_plan.grid.ball.centre.tolist()
     sums = tuple(v - opened.ballots * int(c) for v, c in zip(opened.sums, centre, strict=True))
-    w: Array = spec.release(OpenedSum(sums, opened.parties))[0]
-    return w
+    return spec.release(OpenedSum(sums, opened.parties))[0]
 
 
 def _of_threshold(terms: StudyTerms, opened: OpenedSum) -> Array:
@@ -263,8 +240,7 @@ def _slope_alone(terms: StudyTerms, opened: OpenedSum) -> Array:
     spec: Any = spec_of(terms)
     fit = spec.estimate(opened).calibration
     assert fit is not None
-    w: Array = spec.release_plan.scores.weights[:, 0] * fit.slope
-    return w
+    return spec.release_plan.scores.weights[:, 0] * fit.slope
 
 
 def _intercept_alone(terms: StudyTerms, opened: OpenedSum) -> Array:
@@ -371,18 +347,15 @@ OF_REHEARSED: dict[str, tuple[str, Tampering]] = {
 
 
 def _statistic(terms: StudyTerms, opened: OpenedSum) -> StatisticRelease:
-    release: StatisticRelease = spec_of(terms).statistic(opened)  # type: ignore[attr-defined]
-    return release
+    return spec_of(terms).statistic(opened)  # type: ignore[attr-defined]
 
 
 def _filtered(release: StatisticRelease, noise: float) -> Array:
-    w: Array = wiener_filter(release.T, noise) @ release.plan.transform.T
-    return w
+    return wiener_filter(release.T, noise) @ release.plan.transform.T
 
 
 def _trained(release: StatisticRelease, noise: float) -> Array:
-    w: Array = release.plan.self_training._train(release.T, release.plan.transform, noise)
-    return w
+    return release.plan.self_training._train(release.T, release.plan.transform, noise)
 
 
 def _contrary(terms: StudyTerms, opened: OpenedSum) -> Array:

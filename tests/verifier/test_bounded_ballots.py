@@ -100,7 +100,7 @@ def test_a_round_has_the_layout_that_psephos_chooses(recordings: Callable[[str],
         (300, 1 << 70),
     ):
         plan = bounded.bounded_plan(key, length=length, addends=5, minimum=-maximum + 1, maximum=maximum)
-        packing = second.widened(second.Packing(other, length, 5, -maximum + 1, maximum))
+        packing = second.widened(hashproof.Packing(other, length, 5, -maximum + 1, maximum))
         assert (packing.minimum, packing.maximum) == (plan.minimum, plan.maximum)
         for squares in (maximum**2, length * maximum**2, 5):
             ours, theirs = bounded.BoundedLayout.of(key, plan, squares), second.layout_of(packing, squares)

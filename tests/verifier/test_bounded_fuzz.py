@@ -50,7 +50,7 @@ def ballot(parts: int, length: int, largest: int) -> Ballot:
     entries = [(-1) ** place * (largest >> place % 7) for place in range(length)]
     layout = bounded.BoundedLayout.of(key, plan, sum(entry**2 for entry in entries))
     theirs = paillier.Key(mpz(key.n), 1, 3, 2, bytes(16), mpz(1), mpz(4), (mpz(9),) * 3)
-    packing = second.widened(second.Packing(theirs, length, ADDENDS, -largest, largest))
+    packing = second.widened(hashproof.Packing(theirs, length, ADDENDS, -largest, largest))
     other = second.layout_of(packing, layout.square_bound)
     assert len(layout.norm.split.places) == len(other.norm.places) == parts
     ciphertexts, witness = Encryptor(key, expected=64).encrypt_with_witness(plan.pack(entries))

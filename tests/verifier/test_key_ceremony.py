@@ -28,10 +28,10 @@ from psephos.protocol.roles import Entry, Post
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from tests.tiers import sampled
 from tests.verifier import ceremony as second
-from tests.verifier.board import Board, Refused, Study
+from tests.verifier.board import Board, Refused, Report, Study
 from tests.verifier.recording import Recording, accepted, public_file, record
 from tests.verifier.tampering import Posts, Tampering, edited, flipped, messages, patched, places, without
-from tests.verifier.verifier import Report, _ceremony
+from tests.verifier.verifier import check_ceremony
 
 BITS = 128
 BODY = HEADER_BYTES + 5
@@ -277,10 +277,10 @@ def test_only_a_trial_may_do_without_a_ceremony(recording: Recording) -> None:
     study, report = Study(recording.made.study.text()), Report()
     board = Board(study, list(recording.entries))
     key = second.key_of_ceremony(study, board.messages)
-    _ceremony(study, key, [], report)
+    check_ceremony(study, key, [], report)
     assert report.fails == []
     study.trial = False
-    _ceremony(study, key, [], report)
+    check_ceremony(study, key, [], report)
     assert len(report.fails) == 1
     with pytest.raises(AgreementError):
         CeremonyReader(recording.made.study.ceremony(), []).key()
@@ -297,5 +297,5 @@ def test_a_ceremony_that_is_not_over_makes_no_key(recording: Recording) -> None:
             second.key_of_ceremony(study, ceremony[:length])
         with pytest.raises(AgreementError):
             CeremonyReader(_terms(recording), entries[:length]).key()
-    assert packed_bytes(_terms(recording)) == second._packed_bytes(second.terms_of(study))
+    assert packed_bytes(_terms(recording)) == second.terms_of(study).packed_bytes
     assert gmpy2.is_prime(_terms(recording).primes[-1])

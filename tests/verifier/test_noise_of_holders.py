@@ -238,11 +238,11 @@ def test_noise_of_holders_needs_confirmations_and_an_honest_holder(
     study = Study(changed)
     samples = Public(study, recording.public.read_text(encoding="utf-8"))
     if change is None:
-        assert Statistic(study, samples.samples).share[0] > 0
+        assert Statistic(study, samples).share[0] > 0
         return
     assert changed != text
     with pytest.raises(Refused):
-        _ = Statistic(study, samples.samples).share
+        _ = Statistic(study, samples).share
     terms = {"confirmations": 2} if change[0].startswith("conf") else _terms(_OWN, colluders=3)
     what, fields = STUDIES["knowledge"]
     with pytest.raises((StudyError, ValueError)):

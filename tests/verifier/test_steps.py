@@ -20,10 +20,9 @@ from tests.tiers import sampled
 from tests.verifier import multiclass
 from tests.verifier.board import Board, Refused, Study
 from tests.verifier.evaluations import Evaluation
-from tests.verifier.noise import Statistic
+from tests.verifier.plans import plan_of
 from tests.verifier.public import Public
 from tests.verifier.recording import Recording, accepted, check_accepted, check_refused, stored_at
-from tests.verifier.regression import Regression
 from tests.verifier.step_recording import (
     EVALUATIONS_OF_NUMBERS,
     REGRESSIONS,
@@ -44,7 +43,6 @@ from tests.verifier.step_tampering import (
     OF_SUMS,
     flooded,
 )
-from tests.verifier.steps import step_of
 from tests.verifier.tampering import ballot, messages, model
 from tests.verifier.verifier import verify
 
@@ -193,25 +191,22 @@ def test_both_implementations_compute_the_same_from_any_sum(recordings: Recordin
     spec: Any = spec_of(StudyTerms(study, samples))
     second = Study(study.text())
     public = Public(second, recording.public.read_text(encoding="utf-8"))
-    step = step_of(second, public)
-    plan = step or Statistic(second, public.samples)
+    plan = plan_of(second, public)
     assert plan.context == spec.context
-    assert plan.length == spec.entries.length
-    if step is not None:
-        assert step.entries == tuple(spec.entries[1:])
-        if isinstance(step, Regression):
-            assert (step.squares or step.length * max(step.entries) ** 2) == spec.square_bound
+    assert (plan.length, *plan.entries) == tuple(spec.entries)
+    assert (plan.squares or plan.length * max(map(abs, plan.entries)) ** 2) == spec.square_bound
     for size in 2.0 ** np.arange(8, 40, 2):
         sums = tuple(int(entry) for entry in generator.normal(size=plan.length) * size)
         expected = spec.release(OpenedSum(sums, (0, 1, 2, 3, 4)))[0]
-        w = multiclass.classifier(plan, sums, 5) if isinstance(plan, Statistic) else plan.classifier(sums, 5)
+        w = plan.classifier(sums, 5)
+        assert w is not None
         assert np.abs(w - expected).max() <= 2.0**-40 * np.abs(expected).max()
 
 
 def test_sums_of_both_rules_for_three_classes_are_among_them(recordings: Recordings) -> None:
     study = Study(recordings("own data, three classes").made.study.text())
     public = recordings("own data, three classes").public.read_text(encoding="utf-8")
-    plan = Statistic(study, Public(study, public).samples)
+    plan = multiclass.Multiclass(study, Public(study, public))
     training = multiclass.SelfTraining(multiclass.unit_rows(plan.samples), plan.transform)
     generator, accepted_sums = np.random.default_rng(4), []
     basis = multiclass.helmert(3)
@@ -228,7 +223,7 @@ def test_a_histogram_is_calibrated_alike(recordings: Recordings) -> None:
     samples = PublicSamples.of(study, recording.public)
     spec: Any = spec_of(StudyTerms(study, samples))
     second = Study(study.text())
-    plan = Evaluation(second, Public(second, recording.public.read_text(encoding="utf-8")).samples)
+    plan = Evaluation(second, Public(second, recording.public.read_text(encoding="utf-8")))
     above = np.arange(plan.bins) > int(np.flatnonzero(plan.edges == 0.0)[0])
     for slope in (0.05, 0.5, 3.0, 20.0):
         for rows in (300, 30_000, 3_000_000):

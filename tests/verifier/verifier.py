@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.verifier.board import KINDS, Board, Message, Refused, Study, require
+from tests.verifier.board import KINDS, Board, Message, Refused, Report, Study, require
 from tests.verifier.ceremony import KINDS as CEREMONY_KINDS
 from tests.verifier.ceremony import key_of_ceremony
 from tests.verifier.paillier import Key, read_key
+from tests.verifier.plans import plan_of, round_of
 from tests.verifier.public import Public
 from tests.verifier.regression import differences
-from tests.verifier.release import Result, check_model, round_of
+from tests.verifier.release import Result, check_model
 from tests.verifier.series import check_series
 from tests.verifier.shares import check_shares
 from tests.verifier.sums import check_sum, exposed
@@ -28,69 +28,54 @@ PROTOCOLS = ("tally", "statistic", "average", "record", "regression", "evaluatio
 """What this verifier covers."""
 
 
-@dataclass
-class Report:
-    """What holds, what fails, what this board does not show, and who has signed what no honest member signs."""
-
-    holds: list[str] = field(default_factory=list)
-    fails: list[str] = field(default_factory=list)
-    lacks: list[str] = field(default_factory=list)
-    misconduct: set[str] = field(default_factory=set)
-
-    @property
-    def accepted(self) -> bool:
-        """Whether nothing fails and the board shows a whole study."""
-        return not self.fails and not self.lacks
-
-
 def read_until_key(study: Study, messages: Iterator[Message], report: Report) -> Key | None:
     """Read the messages up to the last holder's public key."""
-    joined: set[str] = set()
-    keys: dict[str, Message] = {}
-    failed: set[str] = set()
-    ceremony: list[Message] = []
+    joined, failed, keys = set[str](), set[str](), dict[str, Message]()
+    ceremony = list[Message]()
     holders = {f"holder {number}" for number in range(1, study.holders + 1)}
-
-    def whole() -> Key:
-        datas = {message.data for message in keys.values()}
-        if len(datas) != 1:
-            raise Refused("the holders published different keys")
-        return read_key(study, next(iter(keys.values())).body("public key", study.digest))
-
     for message in messages:
-        if message.kind == KINDS["joined"] and not study.must_join <= joined:
+        if message.kind == KINDS["joined"]:
             joined.add(message.sender)
             if study.must_join <= joined and not study.uses_key:
                 report.holds.append("everybody has joined")
                 return None
-        elif message.kind in CEREMONY_KINDS.values() and message.sender in holders and study.must_join <= joined:
-            ceremony.append(message)
-        elif message.kind == KINDS["public key"] and message.sender in holders and study.uses_key:
+        elif message.sender in holders and message.kind == KINDS["public key"]:
             keys.setdefault(message.sender, message)
-        elif message.kind == KINDS["failed ceremony"] and study.must_join <= joined:
-            try:
-                why = message.body("failed ceremony", study.ceremony).rest().decode()
-                require(0 < len(why) <= 400 and why.isprintable(), "the reason is no line of text")
-            except (Refused, UnicodeDecodeError):
-                continue
-            failed |= {message.sender} & holders
-            if len(failed) >= study.threshold:
-                report.fails.append("the holders report that there is no key")
-                return None
+        elif message.sender in holders and study.must_join <= joined:
+            if message.kind in CEREMONY_KINDS.values():
+                ceremony.append(message)
+            elif _reports_failure(study, message):
+                failed.add(message.sender)
+        if failed and len(failed) >= study.threshold:
+            report.fails.append("the holders report that there is no key")
+            return None
         if study.uses_key and study.must_join <= joined and keys.keys() == holders:
-            try:
-                key = whole()
-            except Refused as error:
-                report.fails.append(f"the key: {error}")
-                return None
-            report.holds.append("the key is published alike by all holders")
-            _ceremony(study, key, ceremony, report)
-            return key
+            return _published_key(study, list(keys.values()), ceremony, report)
     report.lacks.append("the study has not begun")
     return None
 
 
-def _ceremony(study: Study, key: Key, messages: list[Message], report: Report) -> None:
+def _reports_failure(study: Study, message: Message) -> bool:
+    try:
+        why = message.body("failed ceremony", study.ceremony).rest().decode()
+    except (Refused, UnicodeDecodeError):
+        return False
+    return 0 < len(why) <= 400 and why.isprintable()
+
+
+def _published_key(study: Study, keys: list[Message], ceremony: list[Message], report: Report) -> Key | None:
+    try:
+        require(len({message.data for message in keys}) == 1, "the holders published different keys")
+        key = read_key(study, keys[0].body("public key", study.digest))
+    except Refused as error:
+        report.fails.append(f"the key: {error}")
+        return None
+    report.holds.append("the key is published alike by all holders")
+    check_ceremony(study, key, ceremony, report)
+    return key
+
+
+def check_ceremony(study: Study, key: Key, messages: list[Message], report: Report) -> None:
     """Check that the published key is the one that the ceremony makes; a trial's may be dealt."""
     if not messages and study.trial:
         return
@@ -102,12 +87,12 @@ def _ceremony(study: Study, key: Key, messages: list[Message], report: Report) -
         report.holds.append(f"{len(messages)} messages of the ceremony make the key")
 
 
-def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Report:
+def verify(study_text: str, public_text: str, entries: list[bytes]) -> Report:
     """Check a study."""
     study, report = Study(study_text), Report()
     require(study.protocol in PROTOCOLS, f"{study.protocol} is beyond this verifier")
-    samples = public if isinstance(public, Public) else Public(study, public)
-    same = samples.table == study.public_table and samples.features == study.features
+    public = Public(study, public_text)
+    same = public.table == study.public_table and public.features == study.features
     require(same, "the public samples are others than the study's")
     board = Board(study, entries)
     if study.outweighed_by(board.contradicting):
@@ -118,21 +103,19 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
     if absent := sorted(study.must_join - board.joined):
         report.fails.append(f"not joined: {', '.join(absent)}")
     if study.protocol == "regression":
-        report.fails += [
-            f"the {name} of the plan differ from the public file's" for name in differences(study, samples)
-        ]
+        report.fails += [f"the {name} of the plan differ from the public file's" for name in differences(study, public)]
     messages = iter(board.messages)
     key = read_until_key(study, messages, report)
     if report.fails and key is None and study.uses_key:
         return report
     rest = list(messages)
-    result, lacks = _protocol(study, samples, key, rest, board.readable, report)
-    _result(study, samples, rest, board.readable, result, lacks, report)
+    result, lacks = _protocol(study, public, key, rest, board.readable, report)
+    _result(study, public, rest, board.readable, result, lacks, report)
     return report
 
 
 def _protocol(
-    study: Study, samples: Public, key: Key | None, messages: list[Message], readable: list[Message], report: Report
+    study: Study, public: Public, key: Key | None, messages: list[Message], readable: list[Message], report: Report
 ) -> tuple[Result | None, str]:
     """Check the messages of the protocol; returns its result, and why there can be none yet."""
     if study.protocol == "pathak":
@@ -141,7 +124,8 @@ def _protocol(
         return None, "there is no key"
     if study.protocol == "psgd":
         return check_series(study, key, messages, readable, report)
-    result = check_sum(round_of(study, samples, key), messages, readable)
+    plan = plan_of(study, public)
+    result = check_sum(round_of(plan, key), messages, readable)
     report.fails += result.failures
     report.misconduct |= result.misconduct
     if not study.sum_is_public and not study.joint:
@@ -152,15 +136,14 @@ def _protocol(
             report.misconduct |= found
     added = f", {len(result.noise)} holders have added noise" if result.noise else ""
     report.holds.append(f"{len(result.counted)} ballots count{added}; {len(result.refused)} messages are refused")
-    if result.sums is None:
-        sealed = not study.sum_is_public and result.closed and result.lacks.startswith("0 of")
-        return Result(sorted(result.counted), None), "" if sealed else result.lacks
-    return Result(sorted(result.counted), result.sums), ""
+    sealed = not study.sum_is_public and result.closed and result.lacks.startswith("0 of")
+    lacks = "" if result.sums is not None or sealed else result.lacks
+    return Result(plan, sorted(result.counted), result.sums), lacks
 
 
 def _result(
     study: Study,
-    samples: Public,
+    public: Public,
     messages: list[Message],
     readable: list[Message],
     result: Result | None,
@@ -168,7 +151,7 @@ def _result(
     report: Report,
 ) -> None:
     published = [
-        message
+        message.data
         for message in messages
         if message.kind == KINDS["result"] and message.sender == "curator" and message.session == study.digest
     ]
@@ -181,12 +164,11 @@ def _result(
             report.misconduct.add("curator")
         else:
             report.fails.append("the curator published several results")
-    if lacks:
+    if lacks or result is None:
         report.fails.append(f"there is a result, and {lacks}")
         return
-    check: Callable[[], list[str]] = lambda: check_model(study, samples, published[0].data[41:], result)  # noqa: E731
     try:
-        report.holds += check()
+        report.holds += check_model(study, public, published[0][41:], result)
     except Refused as error:
         report.fails.append(f"the result: {error}")
 
@@ -200,9 +182,8 @@ def entries_of(path: Path) -> list[bytes]:
 
 
 def main(arguments: list[str]) -> int:
-    study, public, board = arguments
-    text = Path(study).read_text(encoding="utf-8")
-    report = verify(text, Path(public).read_text(encoding="utf-8-sig"), entries_of(Path(board)))
+    study, public, board = map(Path, arguments)
+    report = verify(study.read_text(encoding="utf-8"), public.read_text(encoding="utf-8-sig"), entries_of(board))
     for verdict, lines in (("FAILS", report.fails), ("holds", report.holds), ("lacks", report.lacks)):
         for line in lines:
             print(f"{verdict}  {line}")
