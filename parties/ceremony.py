@@ -11,45 +11,27 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from psephos.parties.ceremony_checks import PublicChecks, cheating_message
+from psephos.parties.ceremony_checks import PublicChecks, cheated
 from psephos.parties.ceremony_states import (
-    AGAIN,
-    FIRST,
-    AwaitingExponentCommitments,
-    AwaitingExponentShares,
-    AwaitingOpenedSeeds,
-    AwaitingSeedCommitments,
-    AwaitingSeedContributions,
-    AwaitingTestDecryptions,
     CeremonyDone,
     CeremonyFailed,
+    ExponentSharing,
     ModulusSearch,
     SeedMaterial,
-    WinnerEvidence,
 )
-from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import (
     committed,
     share_bound,
     test_ciphertexts,
     verification_base,
 )
-from psephos.protocol.ceremony.messages import (
-    MessagesBySender,
-    byte_length,
-    failure,
-    pack_integers,
-    written,
-)
-from psephos.protocol.ceremony.replicated import SEED_BYTES, derive
-from psephos.protocol.ceremony.search import (
-    Batch,
-    exponent_share_bits,
-    sieved_modulus,
-)
+from psephos.protocol.ceremony.messages import MessagesBySender, failure, pack_integers
+from psephos.protocol.ceremony.replicated import SEED_BYTES
+from psephos.protocol.ceremony.search import Batch, exponent_share_bits, sieved_modulus
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import (
     AgreementError,
@@ -69,6 +51,15 @@ __all__ = ["CeremonyHolder"]
 CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.COMPLAINT)
 
 
+def _from_all(state: type, kind: Kind) -> Callable[[Any], Any]:
+    """Mark the handler of one message from every holder."""
+    return gathers(state, kind, _every_holder)
+
+
+def _every_holder(holder: CeremonyHolder, state: object) -> Iterable[str]:
+    return holder.terms.names
+
+
 class CeremonyHolder(PublicChecks, Machine):
     """The role of holder j of n, "holder J". Its result is its `KeyShare`."""
 
@@ -79,11 +70,9 @@ class CeremonyHolder(PublicChecks, Machine):
         super().__init__(terms, number)
         self.name, self._randomness = f"holder {number}", randomness
 
-    def due_kind(self, state: object) -> Kind | None:
-        """Return the kind of message that this holder sent last and awaits from the others, in a batch or complaint."""
-        if isinstance(state, AwaitingExponentShares) and state.evidence.search.due == Kind.COMPLAINT:
-            return Kind.COMPLAINT
-        return Kind(state.due) if isinstance(state, ModulusSearch) else None
+    def due_kind(self, state: Any) -> Kind | None:
+        """Return the kind of message that this holder sent last and awaits from the others."""
+        return None if isinstance(state, CeremonyDone | CeremonyFailed) else Kind(state.due)
 
     def is_over(self, state: object) -> bool:
         """Return whether the ceremony has failed."""
@@ -114,31 +103,22 @@ class CeremonyHolder(PublicChecks, Machine):
             tuple(self._randomness.draw(SEED_BYTES) for _ in each) for each in (self._others(), self._sets)
         )
         promise = self._seed_commitments(self.number, secrets, contributions)
-        return Step(
-            AwaitingSeedCommitments(SeedMaterial(secrets, contributions)),
-            (self._public(Kind.SEED_COMMITMENTS, 0, FIRST, promise),),
-        )
+        post = self._post(self._encode(Kind.SEED_COMMITMENTS, None, promise))
+        return Step(SeedMaterial(secrets, contributions), (post,))
 
-    @gathers(AwaitingSeedCommitments, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
-    def contribute(self, state: AwaitingSeedCommitments, messages: MessagesBySender) -> Step:
+    @_from_all(SeedMaterial, Kind.SEED_COMMITMENTS)
+    def contribute(self, state: SeedMaterial, messages: MessagesBySender) -> Step:
         """Send every other holder, sealed, the contributions to the sets that both are in, once all have committed."""
-        seed_commitments = []
-        for j, (name, data) in enumerate(messages.items(), 1):
-            length = SEED_BYTES * (len(self._sets_of(j)) + len(self._others()))
-            seed_commitments.append(self._read(Kind.SEED_COMMITMENTS, 0, FIRST, name, data, length).rest())
-        material = replace(state.material, seed_commitments=tuple(seed_commitments))
-        self._check_pair_keys(material)
+        material = self._with_seed_commitments(state, messages)
         own = dict(zip(self._sets, material.contributions, strict=True))
         parts = {k: b"".join(own[s] for s in self._common_sets(self.number, k)) for k in self._others()}
         sealed = self._sealed(material, Kind.SEED_CONTRIBUTIONS, parts)
-        return Step(AwaitingSeedContributions(material), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
+        return Step(material, (self._post(self._encode(Kind.SEED_CONTRIBUTIONS, None, *sealed)),))
 
-    @gathers(AwaitingSeedContributions, Kind.SEED_CONTRIBUTIONS, lambda self, state: self.terms.names)
-    def agree(self, state: AwaitingSeedContributions, messages: MessagesBySender) -> Step:
+    @_from_all(SeedMaterial, Kind.SEED_CONTRIBUTIONS)
+    def agree(self, state: SeedMaterial, messages: MessagesBySender) -> Step:
         """Compute the seed of each set, a hash of all its holders' contributions, and start the first batch."""
-        length = (self._contribution_bytes() + pairs.TAG_BYTES) * len(self._others())
-        sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in messages.items())
-        material = replace(state.material, sealed=tuple(sealed))
+        material = replace(state, sealed=self._read_sealed(Kind.SEED_CONTRIBUTIONS, None, messages))
         seeds, liars = self._seeds(material, self.number, material.secrets, material.contributions)
         search = ModulusSearch(material, tuple(seeds.values()))
         return self._complain(search) if liars else self._draw(search)
@@ -149,7 +129,7 @@ class CeremonyHolder(PublicChecks, Machine):
         """Start a batch: commit to its seeds, and open the products of its residues."""
         return self._next(state, self._products_message(state, self._batch(state), self.number))
 
-    @gathers(ModulusSearch, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
+    @_from_all(ModulusSearch, Kind.RESIDUE_PRODUCTS)
     def subtract(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
         state = self._with_products(state, messages)
@@ -157,7 +137,7 @@ class CeremonyHolder(PublicChecks, Machine):
             return self._complain(state)
         return self._next(state, self._differences_message(state, self._batch(state), self.number))
 
-    @gathers(ModulusSearch, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
+    @_from_all(ModulusSearch, Kind.RESIDUE_DIFFERENCES)
     def multiply(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Combine the accepted residues to candidates, and commit to the shares of their products.
 
@@ -170,12 +150,12 @@ class CeremonyHolder(PublicChecks, Machine):
         values = self._moduli_message(state, batch, self.number, numbers)
         return self._commit(replace(state, pieces=pieces), values)
 
-    @gathers(ModulusSearch, Kind.COMMITMENT, lambda self, state: self.terms.names)
+    @_from_all(ModulusSearch, Kind.COMMITMENT)
     def show(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Open the shares of n, or the test values, once all have committed to theirs."""
         return self._next(self._with_commitments(state, messages), state.values)
 
-    @gathers(ModulusSearch, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
+    @_from_all(ModulusSearch, Kind.MODULUS_SHARES)
     def test(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Compute the moduli, discard those with small factors, and commit to the test values of the others."""
         return self._try(self._with_moduli(state, messages))
@@ -187,37 +167,36 @@ class CeremonyHolder(PublicChecks, Machine):
     def _commit(self, state: ModulusSearch, values: bytes) -> Step:
         return self._next(replace(state, values=values), self._commitment_message(state, self.name, values))
 
-    @gathers(ModulusSearch, Kind.TEST_VALUES, lambda self, state: self.terms.names)
+    @_from_all(ModulusSearch, Kind.TEST_VALUES)
     def judge(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Test the candidates that passed again; then open the batch, except for the winner where there is one."""
-        before, state = state.stage, self._judged(state, messages)
+        before, state = state.stage, self._with_values(state, messages)
         if before != state.stage:
             return self._try(state)
         return self._next(state, self._opening_message(state))
 
-    @gathers(ModulusSearch, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
+    @_from_all(ModulusSearch, Kind.OPENED_CANDIDATES)
     def check(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
         """Check every rejected candidate; continue with the next batch, or with the winner."""
         if state.winner is None:
             self._check_rejected_batch(state, messages)
             return self._draw(ModulusSearch(state.material, state.seeds, state.batch + 1))
-        state, pieces = self._opened_pieces(state, messages)
+        state, pieces = self._with_opened_pieces(state, messages)
         if self._wrong_openings(state, self._numbers(state)):
             return self._complain(state)
         if not self._rejected_rightly(state, pieces):
-            return self._accuse(WinnerEvidence(state))
+            return self._accuse(ExponentSharing(state))
         return self._deal(state)
 
     # -- the key
 
     def _deal(self, state: ModulusSearch) -> Step:
         """Commit to the polynomial that shares this holder's part of d, t of n; prove the form of the modulus."""
-        assert state.winner is not None
-        n, batch, numbers = state.moduli[state.winner], self._batch(state), self._numbers(state)
+        n, batch, numbers = state.modulus, self._batch(state), self._numbers(state)
         form = self._form_proof(state, batch, self.number, numbers)
         if form is None:
-            return self._accuse(WinnerEvidence(state))
-        share = batch.exponent_share(self.number, numbers, state.winner, n)
+            return self._accuse(ExponentSharing(state))
+        share = batch.exponent_share(self.number, numbers, state.place, n)
         polynomial = integer_polynomial(
             share,
             1 << exponent_share_bits(self.terms),
@@ -227,68 +206,64 @@ class CeremonyHolder(PublicChecks, Machine):
         )
         order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
         commitments = committed(verification_base(self.terms, n), polynomial, modulus)
-        parts = (
+        message = self._encode(
+            Kind.EXPONENT_COMMITMENTS,
+            state,
             pack_integers([share % order], order),
             pack_integers(commitments, modulus),
             pack_integers(form[:1], sieved_modulus(self.terms)),
             pack_integers(form[1:], n),
         )
-        post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
-        return Step(AwaitingExponentCommitments(state, tuple(polynomial)), (post,))
+        return self._next(ExponentSharing(state, tuple(polynomial)), message)
 
-    @gathers(AwaitingExponentCommitments, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
-    def derive(self, state: AwaitingExponentCommitments, messages: MessagesBySender) -> Step:
+    @_from_all(ExponentSharing, Kind.EXPONENT_COMMITMENTS)
+    def derive(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
         """Compute theta and the verification values, and send the shares of d, sealed.
 
         A d that is not a multiple of the order, and a modulus without the agreed form, are detected here.
         """
-        evidence = self._read_exponents(state.search, messages)
-        key = self._key_of(evidence)
-        if key is None:
-            return self._accuse(evidence)
+        state = self._with_exponents(state, messages)
+        if state.key is None:
+            return self._accuse(state)
         bound = share_bound(self.terms)
         parts = {k: pack_integers([evaluate(state.polynomial, k)], bound) for k in self._others()}
         sealed = self._sealed(state.search.material, Kind.EXPONENT_SHARES, parts)
-        post = self._public(Kind.EXPONENT_SHARES, state.search.batch, AGAIN, *sealed)
-        return Step(AwaitingExponentShares(evidence, state.polynomial, key), (post,))
+        return self._next(state, self._encode(Kind.EXPONENT_SHARES, state.search, *sealed))
 
-    @gathers(AwaitingExponentShares, Kind.EXPONENT_SHARES, lambda self, state: self.terms.names)
-    def receive_shares(self, state: AwaitingExponentShares, messages: MessagesBySender) -> Step:
+    @_from_all(ExponentSharing, Kind.EXPONENT_SHARES)
+    def receive_shares(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
         """Check every share against its sender's commitments, sum them to this holder's share, and test it.
 
         The test is a partial decryption of public ciphertexts, with a proof.
         """
-        search, length = state.evidence.search, byte_length(share_bound(self.terms)) + pairs.TAG_BYTES
-        sealed = tuple(
-            self._read(Kind.EXPONENT_SHARES, search.batch, AGAIN, *each, length * len(self._others())).rest()
-            for each in messages.items()
-        )
-        evidence = replace(state.evidence, sealed=sealed)
-        material, liars = self._shares(evidence, self.number, search.material.secrets)
+        assert state.key is not None
+        search, key = state.search, state.key
+        state = replace(state, sealed=self._read_sealed(Kind.EXPONENT_SHARES, search, messages))
+        others, liars = self._shares(state, self.number, search.material.secrets)
         if liars:
-            return self._complain(replace(state, evidence=evidence))
-        share = KeyShare(state.key, self.number, evaluate(state.polynomial, self.number) + sum(material))
-        ciphertexts, _ = test_ciphertexts(self.terms, state.key.key.modulus)
+            return self._complain(state)
+        share = KeyShare(key, self.number, evaluate(state.polynomial, self.number) + sum(others))
+        ciphertexts, _ = test_ciphertexts(self.terms, key.key.modulus)
         parts = share.partially_decrypt(ciphertexts)
         proof = opening.prove(
             self._statement(self.number),
-            self._powers(state.key),
+            self._powers(key),
             ciphertexts,
             parts,
             share.exponent,
             randomness=self._randomness,
         )
-        opens_as = pack_integers(parts, state.key.key.ciphertext_modulus)
-        proved = proof.encode(state.key.key, state.key.exponent_bits)
-        post = self._public(Kind.TEST_DECRYPTION, search.batch, AGAIN, opens_as, proved)
-        return Step(AwaitingTestDecryptions(evidence, state.key, share.share()), (post,))
+        opens_as = pack_integers(parts, key.key.ciphertext_modulus)
+        message = self._encode(Kind.TEST_DECRYPTION, search, opens_as, proof.encode(key.key, key.exponent_bits))
+        return self._next(replace(state, polynomial=(), share=share.share()), message)
 
-    @gathers(AwaitingTestDecryptions, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
-    def finish(self, state: AwaitingTestDecryptions, messages: MessagesBySender) -> Step:
+    @_from_all(ExponentSharing, Kind.TEST_DECRYPTION)
+    def finish(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
         """Check that every partial decryption is proved, and that any t of them open the public ciphertexts."""
-        if self._opens_tests(state.evidence, state.key, messages):
+        assert state.key is not None
+        if self._opens_tests(state.search, state.key, messages):
             return Step(CeremonyDone(state.key, state.share))
-        return self._accuse(state.evidence)
+        return self._accuse(state)
 
     def _result(self, state: object) -> KeyShare | None:
         """Return this holder's key share, once the ceremony is over."""
@@ -296,26 +271,25 @@ class CeremonyHolder(PublicChecks, Machine):
 
     # -- finding cheaters
 
-    def _accuse(self, evidence: WinnerEvidence) -> Step:
+    def _accuse(self, state: ExponentSharing) -> Step:
         """Open the seeds of the winner's batch as well; the ceremony ends without a key."""
-        seeds = self._batch_seeds(evidence.search)
-        post = self._public(Kind.OPENED_SEEDS, evidence.search.batch, AGAIN, *(seeds[s] for s in self._opened_sets()))
-        return Step(AwaitingOpenedSeeds(evidence), (post,))
+        return self._next(
+            replace(state, polynomial=(), share=0), self._opening_message(state.search, Kind.OPENED_SEEDS)
+        )
 
-    @gathers(AwaitingOpenedSeeds, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
-    def blame(self, state: AwaitingOpenedSeeds, messages: MessagesBySender) -> Step:
+    @_from_all(ExponentSharing, Kind.OPENED_SEEDS)
+    def blame(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
         """Compare all messages with what follows from the opened seeds."""
-        evidence, search = state.evidence, state.evidence.search
+        search, n = state.search, state.search.modulus
         batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, messages))
         liars = self._liars(search, batch)
-        if not liars and search.winner is not None:
-            n = search.moduli[search.winner]
+        if not liars:
             order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
             numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
             # Empty when the accusation is about a rejected candidate.
-            claims = zip(evidence.thetas, evidence.committed, evidence.form, strict=True)
+            claims = zip(state.thetas, state.committed, state.form, strict=True)
             for j, (theta, values, form) in enumerate(claims, 1):
-                share = batch.exponent_share(j, numbers, search.winner, n)
+                share = batch.exponent_share(j, numbers, search.place, n)
                 if (theta, values[:1], form) != (
                     share % order,
                     committed(base, [share * math.factorial(self.terms.holders)], modulus),
@@ -323,39 +297,29 @@ class CeremonyHolder(PublicChecks, Machine):
                 ):
                     liars.append(f"holder {j}")
         if liars:
-            raise CheatingError(cheating_message(liars))
+            raise cheated(liars)
         raise AgreementError("the ceremony ended without a key, and no holder cheated; start another one")
 
-    def _complain(self, state: ModulusSearch | AwaitingExponentShares) -> Step:
+    def _complain(self, state: ModulusSearch | ExponentSharing) -> Step:
         """Post this holder's secrets, so that everybody, itself included, can decide who cheated."""
-        evidence = self._evidence(state)
-        search, material = replace(evidence.search, due=Kind.COMPLAINT.value), evidence.search.material
-        after = (
-            search if isinstance(state, ModulusSearch) else replace(state, evidence=replace(evidence, search=search))
-        )
-        return Step(
-            after, (self._public(Kind.COMPLAINT, search.batch, FIRST, *material.secrets, *material.contributions),)
-        )
+        search = _evidence(state).search
+        opened = (*search.material.secrets, *search.material.contributions)
+        return self._next(state, self._encode(Kind.COMPLAINT, search, *opened))
 
     @takes(ModulusSearch, Kind.COMPLAINT)
-    @takes(AwaitingExponentCommitments, Kind.COMPLAINT)
-    @takes(AwaitingExponentShares, Kind.COMPLAINT)
-    @takes(AwaitingTestDecryptions, Kind.COMPLAINT)
-    @takes(AwaitingOpenedSeeds, Kind.COMPLAINT)
-    def judge_complaint(self, state: object, entry: Entry) -> Step:
+    @takes(ExponentSharing, Kind.COMPLAINT)
+    def judge_complaint(self, state: ModulusSearch | ExponentSharing, entry: Entry) -> Step:
         """Recompute what the complainer received."""
-        name, evidence = entry.sender, self._evidence(state)
+        name, evidence = entry.sender, _evidence(state)
         search, j = evidence.search, self.terms.names.index(name) + 1
         others, sets = self._others(j), self._sets_of(j)
-        reader = self._read(
-            Kind.COMPLAINT, search.batch, FIRST, name, entry.data, SEED_BYTES * (len(others) + len(sets))
-        )
+        reader = self._read(Kind.COMPLAINT, search, name, entry.data, SEED_BYTES * (len(others) + len(sets)))
         secrets, contributions = (tuple(reader.take(SEED_BYTES) for _ in each) for each in (others, sets))
         if self._seed_commitments(j, secrets, contributions) != search.material.seed_commitments[j - 1]:
             raise CheatingError(f"{name} complains, and opens something else than it committed to")
         seeds, liars = self._seeds(search.material, j, secrets, contributions)
         if not liars and search.commitments:
-            of_batch = {s: derive("batch", search.batch.to_bytes(8, "big"), seed) for s, seed in seeds.items()}
+            of_batch = self._seeds_of_batch(search, seeds)
             liars = self._wrong_commitments(search, of_batch)
             if not liars and search.opened_digests:
                 liars = self._wrong_openings(search, Batch(self.terms, of_batch).numbers(self._chosen(search)))
@@ -372,15 +336,16 @@ class CeremonyHolder(PublicChecks, Machine):
 
     # -- helpers
 
-    def _next(self, state: ModulusSearch, message: bytes) -> Step:
+    def _next(self, state: ModulusSearch | ExponentSharing, message: bytes) -> Step:
         """Post a message, and await the others' messages of its kind."""
         return Step(replace(state, due=kind_of(message).value), (self._post(message),))
 
     def _post(self, data: bytes) -> Post:
         return Post(BOARD, data, _PHASES[kind_of(data)])
 
-    def _public(self, kind: Kind, batch: int, stage: int, *parts: bytes) -> Post:
-        return self._post(written(self.terms, kind, batch, stage, *parts))
+
+def _evidence(state: ModulusSearch | ExponentSharing) -> ExponentSharing:
+    return ExponentSharing(state) if isinstance(state, ModulusSearch) else state
 
 
 _PHASES = {

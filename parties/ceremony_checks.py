@@ -1,127 +1,301 @@
-"""What everybody who reads the public messages of a ceremony can check of them, with or without a share of the key.
+"""What the holders of a ceremony send and receive, and what everybody can check of it.
 
-The methods of `PublicChecks` are in the order of the protocol. A holder uses them beside the checks of what it was sent
-(`psephos.parties.ceremony`). A reader of the board has nothing else: `CeremonyReader` computes the key that messages
-make. docs/protocols/ceremony.md says what that proves.
+Holder j computes its messages for itself; when its seeds are opened, or its secrets in a complaint, everybody does, and
+sees who cheated. A reader of the board has the public messages alone: `CeremonyReader` computes the key that they make.
+docs/protocols/ceremony.md says what that proves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
+from numpy.typing import NDArray
 
-from psephos.parties.ceremony_conduct import HolderComputation, digest_of, flat
 from psephos.parties.ceremony_states import (
     AGAIN,
     FIRST,
+    ExponentSharing,
     MessageDigest,
     ModulusSearch,
     SeedMaterial,
-    WinnerEvidence,
 )
 from psephos.protocol.ceremony import pairs
-from psephos.protocol.ceremony.exponent import opens, share_bound, test_ciphertexts, threshold_key
+from psephos.protocol.ceremony.exponent import (
+    committed_share,
+    opens,
+    share_bound,
+    test_ciphertexts,
+    threshold_key,
+    verification_base,
+)
+from psephos.protocol.ceremony.form import form_tests, form_weights
 from psephos.protocol.ceremony.messages import (
     MessagesBySender,
     byte_length,
+    opened,
+    pack_integers,
+    pack_residues,
     packed_bytes,
     unpack_integers,
     unpack_residues,
+    written,
 )
-from psephos.protocol.ceremony.replicated import SEED_BYTES
+from psephos.protocol.ceremony.replicated import SEED_BYTES, commitment, derive, home
 from psephos.protocol.ceremony.search import (
+    CONFIRMATIONS,
+    FORM_MASKS,
     Batch,
     Flat,
     Numbers,
     as_array,
+    bases,
+    choose,
     flat_primes,
+    form_modulus,
     good_form,
     is_good,
     moduli,
     passes,
+    sieved_modulus,
     survivors,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.errors import AgreementError, CheatingError, CiphertextError, MessageError, ProofError
+from psephos.protocol.errors import (
+    AgreementError,
+    CheatingError,
+    CiphertextError,
+    InvalidParameter,
+    MessageError,
+    ProofError,
+)
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.proofs import opening
 from psephos.protocol.roles import Entry
-from psephos.protocol.wire import Kind
+from psephos.protocol.wire import Kind, Reader
 
-__all__ = ["CeremonyReader", "PublicChecks", "cheating_message"]
+__all__ = ["CeremonyReader", "PublicChecks", "cheated"]
 
 
-class PublicChecks(HolderComputation):
-    """Reads the public messages of each round of a ceremony, and checks them."""
+class PublicChecks:
+    """The messages of a ceremony, in the order of the protocol: as holder `number` must send them, and their checks.
 
-    def _check_pair_keys(self, material: SeedMaterial) -> None:
+    `_with_...` return the state after a round's messages, one from every holder.
+    """
+
+    def __init__(self, terms: CeremonyTerms, number: int) -> None:
+        if not 1 <= number <= terms.holders:
+            raise InvalidParameter(f"number must be 1 to {terms.holders}, not {number}")
+        self.terms, self.number = terms, number
+        self._sets = tuple(self._sets_of(number))
+
+    # -- the frame of a message
+
+    def _encode(self, kind: Kind, search: ModulusSearch | None, *parts: bytes) -> bytes:
+        """Encode a message of a batch, or of the time before the first one."""
+        return written(self.terms, kind, search.batch if search else 0, self._stage(kind, search), *parts)
+
+    def _read(self, kind: Kind, search: ModulusSearch | None, sender: str, data: bytes, length: int) -> Reader:
+        """Return a reader of a message's body, which must have this length in bytes."""
+        return opened(self.terms, kind, search.batch if search else 0, self._stage(kind, search), sender, data, length)
+
+    def _stage(self, kind: Kind, search: ModulusSearch | None) -> int:
+        if search is not None and kind in (Kind.COMMITMENT, Kind.TEST_VALUES):
+            return search.stage
+        return AGAIN if Kind.EXPONENT_COMMITMENTS <= kind <= Kind.OPENED_SEEDS else FIRST
+
+    def _noted(self, search: ModulusSearch, kind: Kind, messages: MessagesBySender, **changes: Any) -> ModulusSearch:
+        """Return the state with the digests of messages and other changes."""
+        stage = self._stage(kind, search)
+        digests = (MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in messages.items())
+        return replace(search, digests=(*search.digests, *digests), **changes)
+
+    # -- seeds, and other values that holder j receives sealed: by itself, or by everybody after its complaint
+
+    def _seed_commitments(self, holder: int, secrets: Sequence[bytes], contributions: Sequence[bytes]) -> bytes:
+        """Return commitments to the contributions to a holder's sets, and its public keys for the others."""
+        commitments = (commitment(c, holder, s) for s, c in zip(self._sets_of(holder), contributions, strict=True))
+        return b"".join((*commitments, *map(pairs.public, secrets)))
+
+    def _with_seed_commitments(self, material: SeedMaterial, messages: MessagesBySender) -> SeedMaterial:
         """Raise CheatingError for a public key of a pair with which nothing can be sealed."""
+        read = []
+        for j, (name, data) in enumerate(messages.items(), 1):
+            length = SEED_BYTES * (len(self._sets_of(j)) + len(self._others(j)))
+            read.append(self._read(Kind.SEED_COMMITMENTS, None, name, data, length).rest())
+        material = replace(material, seed_commitments=tuple(read))
         for j in range(1, self.terms.holders + 1):
             for other in self._others(j):
                 try:
                     pairs.seal(bytes(31) + b"\1", self._public_key(material, j, other), b"", b"")
                 except MessageError:
                     raise CheatingError(f"holder {j} published an invalid public key") from None
+        return material
+
+    def _public_key(self, material: SeedMaterial, owner: int, other: int) -> bytes:
+        """Return the public key of the owner for the other holder."""
+        place = SEED_BYTES * (len(self._sets_of(owner)) + self._others(owner).index(other))
+        return material.seed_commitments[owner - 1][place : place + SEED_BYTES]
+
+    def _sealed(self, material: SeedMaterial, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
+        """Seal one part for each of the other holders."""
+        return [
+            pairs.seal(secret, self._public_key(material, k, self.number), self._about(kind, self.number, k), parts[k])
+            for k, secret in zip(self._others(), material.secrets, strict=True)
+        ]
+
+    def _read_sealed(self, kind: Kind, search: ModulusSearch | None, messages: MessagesBySender) -> tuple[bytes, ...]:
+        """Return what each holder has sealed for all others."""
+        part = self._contribution_bytes() if search is None else byte_length(share_bound(self.terms))
+        length = (part + pairs.TAG_BYTES) * len(self._others())
+        return tuple(self._read(kind, search, name, data, length).rest() for name, data in messages.items())
+
+    def _unsealed(
+        self, material: SeedMaterial, kind: Kind, sender: int, receiver: int, secret: bytes, sealed: bytes
+    ) -> bytes:
+        """Return the receiver's part of what a holder sealed for all. Raises MessageError for an invalid part."""
+        size, place = len(sealed) // len(self._others()), self._others(sender).index(receiver)
+        part = sealed[size * place : size * (place + 1)]
+        return pairs.unseal(
+            secret, self._public_key(material, sender, receiver), self._about(kind, sender, receiver), part
+        )
+
+    def _about(self, kind: Kind, sender: int, receiver: int) -> bytes:
+        return self.terms.digest + bytes([kind, sender, receiver])
+
+    def _seeds(
+        self, material: SeedMaterial, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
+    ) -> tuple[dict[int, bytes], set[int]]:
+        """Return the seeds of holder j's sets, and the holders whose contribution differs from their commitment."""
+        known, liars = {(s, j): c for s, c in zip(self._sets_of(j), own, strict=True)}, set()
+        for k, secret in zip(self._others(j), secrets, strict=True):
+            try:
+                data = self._unsealed(material, Kind.SEED_CONTRIBUTIONS, k, j, secret, material.sealed[k - 1])
+            except MessageError:
+                data = bytes(self._contribution_bytes())  # differs from the commitment, so that the sender is named
+            for at, s in enumerate(self._common_sets(j, k)):
+                known[s, k] = data[SEED_BYTES * at : SEED_BYTES * (at + 1)]
+                place = SEED_BYTES * self._sets_of(k).index(s)
+                if commitment(known[s, k], k, s) != material.seed_commitments[k - 1][place : place + SEED_BYTES]:
+                    liars.add(k)
+        return {s: derive("seed", *(known[s, k] for k in self.terms.subsets[s])) for s in self._sets_of(j)}, liars
+
+    # -- a batch: residues, moduli and tests
+
+    def _products_message(self, state: ModulusSearch, batch: Batch, j: int) -> bytes:
+        commitments = [batch.commitment(s, state.batch) for s in self._sets_of(j)]
+        share = pack_residues(self.terms, batch.product_share(j))
+        return self._encode(Kind.RESIDUE_PRODUCTS, state, *commitments, share)
 
     def _with_products(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Return the state with the commitments to the batch's seeds and the opened products of residues."""
+        """Add the commitments to the batch's seeds and the opened products of residues."""
         commitments: dict[int, list[bytes]] = {}
         total = np.zeros_like(flat_primes(self.terms))
         for j, (name, data) in enumerate(messages.items(), 1):
             length = SEED_BYTES * len(self._sets_of(j)) + packed_bytes(self.terms)
-            reader = self._read(Kind.RESIDUE_PRODUCTS, state.batch, FIRST, name, data, length)
+            reader = self._read(Kind.RESIDUE_PRODUCTS, state, name, data, length)
             for s in self._sets_of(j):
                 commitments.setdefault(s, []).append(reader.take(SEED_BYTES))
             total += unpack_residues(self.terms, reader.rest(), name)
-        return replace(
-            state,
-            commitments=tuple(tuple(commitments[s]) for s in range(len(self.terms.subsets))),
-            products=self._reduced(total),
-            digests=_with_digests(state.digests, Kind.RESIDUE_PRODUCTS, FIRST, messages),
-        )
+        of_sets = tuple(tuple(commitments[s]) for s in range(len(self.terms.subsets)))
+        products = self._reduced(total)
+        return self._noted(state, Kind.RESIDUE_PRODUCTS, messages, commitments=of_sets, products=products)
+
+    def _wrong_commitments(self, state: ModulusSearch, seeds: Mapping[int, bytes]) -> set[int]:
+        """Return the holders whose commitment to a seed of this batch does not fit `seeds`, which has them by set."""
+        return {
+            k
+            for s, seed in seeds.items()
+            for k, value in zip(self.terms.subsets[s], state.commitments[s], strict=True)
+            if value != commitment(seed, state.batch, s)
+        }
+
+    def _differences_message(self, state: ModulusSearch, batch: Batch, j: int) -> bytes:
+        share = batch.difference_share(j, flat(state.products))
+        return self._encode(Kind.RESIDUE_DIFFERENCES, state, pack_residues(self.terms, share))
 
     def _with_differences(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Return the state with the opened multiples of (a - 1)(b - 1)."""
+        """Add the opened multiples of (a - 1)(b - 1)."""
         total = np.zeros_like(flat_primes(self.terms))
         for name, data in messages.items():
-            reader = self._read(Kind.RESIDUE_DIFFERENCES, state.batch, FIRST, name, data, packed_bytes(self.terms))
+            reader = self._read(Kind.RESIDUE_DIFFERENCES, state, name, data, packed_bytes(self.terms))
             total += unpack_residues(self.terms, reader.rest(), name)
-        digests = _with_digests(state.digests, Kind.RESIDUE_DIFFERENCES, FIRST, messages)
-        return replace(state, differences=self._reduced(total), digests=digests)
+        return self._noted(state, Kind.RESIDUE_DIFFERENCES, messages, differences=self._reduced(total))
 
     def _reduced(self, total: Flat) -> bytes:
         return (total % flat_primes(self.terms)).tobytes()
 
+    def _commitment_message(self, state: ModulusSearch, name: str, values: bytes) -> bytes:
+        """Return a commitment to values; it includes the name, so that no holder can copy another's commitment."""
+        return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
+
     def _with_commitments(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Return the state with the commitments to the next messages."""
+        """Add the commitments to the next messages."""
         for name, data in messages.items():
-            self._read(Kind.COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
-        return replace(state, digests=_with_digests(state.digests, Kind.COMMITMENT, state.stage, messages))
+            self._read(Kind.COMMITMENT, state, name, data, SEED_BYTES)
+        return self._noted(state, Kind.COMMITMENT, messages)
+
+    def _check_commitments(self, state: ModulusSearch, messages: MessagesBySender) -> None:
+        """Raise CheatingError if a message differs from its sender's commitment in this stage."""
+        committed_digests = {
+            h.sender: h.digest for h in state.digests if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)
+        }
+        for name, data in messages.items():
+            if digest_of(self._commitment_message(state, name, data)) != committed_digests[name]:
+                raise CheatingError(f"{name} opens other values than it committed to")
+
+    def _moduli_message(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> bytes:
+        bound = mpz(1) << self.terms.rest_bits
+        return self._encode(Kind.MODULUS_SHARES, state, pack_integers(batch.modulus_share(j, numbers), bound))
 
     def _with_moduli(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Return the state with the candidates, before their first test."""
+        """Add the candidates, before their first test."""
         chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
         rests = as_array([mpz(0)] * len(chosen))
         for name, data in messages.items():
-            reader = self._read(Kind.MODULUS_SHARES, state.batch, FIRST, name, data, len(chosen) * byte_length(bound))
+            reader = self._read(Kind.MODULUS_SHARES, state, name, data, len(chosen) * byte_length(bound))
             rests = rests + as_array(unpack_integers(reader, len(chosen), bound, name))
         self._check_commitments(state, messages)
-        candidates = moduli(self.terms, flat(state.products), chosen, list(rests % bound))
-        return replace(
-            state,
-            moduli=candidates,
-            tested=survivors(self.terms, candidates),
-            stage=FIRST,
-            digests=_with_digests(state.digests, Kind.MODULUS_SHARES, FIRST, messages),
-        )
+        found = moduli(self.terms, flat(state.products), chosen, list(rests % bound))
+        tested = survivors(self.terms, found)
+        return self._noted(state, Kind.MODULUS_SHARES, messages, moduli=found, tested=tested, stage=FIRST)
 
-    def _judged(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Return the state after a test: in the next stage if a candidate passed the first, with a winner after it."""
+    def _values_message(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> bytes:
+        parts = []
+        for place in state.tested if state.stage == FIRST else state.passed:
+            n = state.moduli[place]
+            # The first stage uses the first base, the second all others.
+            chosen = bases(self.terms, n, 1) if state.stage == FIRST else bases(self.terms, n, 1 + CONFIRMATIONS)[1:]
+            parts.append(pack_integers(batch.test_values(j, numbers, place, n, chosen), n))
+            if state.stage == AGAIN:
+                shares = batch.form_share(j, numbers, place, n)
+                parts.append(pack_integers(shares, form_modulus(self.terms, n)))
+        return self._encode(Kind.TEST_VALUES, state, *parts)
+
+    def _read_values(self, state: ModulusSearch, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
+        """Decode a holder's test values and, in the second stage, its shares of multiples of phi(n)."""
+        places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
+        moduli_ = [state.moduli[k] for k in places]
+        bounds = [form_modulus(self.terms, n) for n in moduli_] if state.stage == AGAIN else []
+        length = count * sum(map(byte_length, moduli_)) + FORM_MASKS * sum(map(byte_length, bounds))
+        reader = self._read(Kind.TEST_VALUES, state, name, data, length)
+        tests, forms = [], []
+        for at, n in enumerate(moduli_):
+            tests.append(unpack_integers(reader, count, n, name))
+            if any(gmpy2.gcd(value, n) != 1 for value in tests[-1]):
+                raise CheatingError(f"{name} opens a test value that shares a factor with n")
+            if state.stage == AGAIN:
+                forms.append(unpack_integers(reader, FORM_MASKS, bounds[at], name))
+        return tests, forms
+
+    def _with_values(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
+        """Judge a test: go on to the second with those that passed the first; the first to pass both is the winner."""
         places = state.tested if state.stage == FIRST else state.passed
         values = [self._read_values(state, name, data) for name, data in messages.items()]
         self._check_commitments(state, messages)
@@ -132,9 +306,7 @@ class PublicChecks(HolderComputation):
                 state.stage == FIRST or good_form(self.terms, n, [forms[at] for _, forms in values])
             ):
                 passed.append(place)
-        state = replace(
-            state, values=b"", digests=_with_digests(state.digests, Kind.TEST_VALUES, state.stage, messages)
-        )
+        state = self._noted(state, Kind.TEST_VALUES, messages, values=b"")
         if not passed:
             return state
         if state.stage == FIRST:
@@ -143,16 +315,92 @@ class PublicChecks(HolderComputation):
         sums = tuple(mpz(sum(each)) for each in zip(*(forms[at] for _, forms in values), strict=True))
         return replace(state, winner=passed[0], form_sums=sums)
 
+    # -- what is opened of a batch
+
+    def _opening_message(self, state: ModulusSearch, kind: Kind = Kind.OPENED_CANDIDATES) -> bytes:
+        """Return the message with the seeds of the sets that this holder opens, or with all pieces but the winner's."""
+        if state.winner is None or kind is Kind.OPENED_SEEDS:
+            seeds = self._batch_seeds(state)
+            return self._encode(kind, state, *(seeds[s] for s in self._opened_sets()))
+        numbers, bound = self._numbers(state), self._piece_bound()
+        shown = (np.delete(both, state.winner) for s in self._opened_sets() for both in numbers[s])
+        return self._encode(kind, state, *(pack_integers(one, bound) for one in shown))
+
+    def _opened_seeds(self, state: ModulusSearch, kind: Kind, messages: MessagesBySender) -> dict[int, bytes]:
+        """Decode the opened seeds of all sets; raises CheatingError for a seed that differs from its commitment."""
+        seeds = {}
+        for j, (name, data) in enumerate(messages.items(), 1):
+            opened_sets = self._opened_sets(j)
+            reader = self._read(kind, state, name, data, SEED_BYTES * len(opened_sets))
+            for s in opened_sets:
+                seeds[s] = reader.take(SEED_BYTES)
+                if commitment(seeds[s], state.batch, s) != state.commitments[s][0]:
+                    raise CheatingError(f"{name} opens another seed than the one it committed to")
+        return seeds
+
     def _check_rejected_batch(self, state: ModulusSearch, messages: MessagesBySender) -> None:
         """Raise CheatingError unless the opened seeds of a batch without a winner give what was opened in it."""
         batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, messages))
         if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
-            raise CheatingError(cheating_message(liars))
+            raise cheated(liars)
+
+    def _looks_right(self, state: ModulusSearch, batch: Batch) -> bool:
+        """Return whether the values opened in a batch follow from its seeds, and no good candidate was rejected."""
+        chosen = self._chosen(state)
+        for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
+            if not np.array_equal(flat(was), is_):
+                return False
+        p, q = batch.factors(chosen)
+        return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
+
+    def _liars(self, state: ModulusSearch, batch: Batch) -> list[str]:
+        """Return the holders whose messages in this batch do not follow from its seeds."""
+        numbers, first = batch.numbers(self._chosen(state)), replace(state, stage=FIRST)
+        digests = {(h.kind, h.stage, h.sender): h.digest for h in state.digests}
+        liars = []
+        for j, name in enumerate(self.terms.names, 1):
+            right = [
+                (Kind.RESIDUE_PRODUCTS, FIRST, self._products_message(state, batch, j)),
+                (Kind.RESIDUE_DIFFERENCES, FIRST, self._differences_message(state, batch, j)),
+                (Kind.MODULUS_SHARES, FIRST, self._moduli_message(state, batch, j, numbers)),
+                (Kind.TEST_VALUES, FIRST, self._values_message(first, batch, j, numbers)),
+            ]
+            if state.stage == AGAIN:
+                right.append((Kind.TEST_VALUES, AGAIN, self._values_message(state, batch, j, numbers)))
+            if any(digests[kind, stage, name] != digest_of(data) for kind, stage, data in right):
+                liars.append(name)
+        return liars
+
+    def _with_opened_pieces(self, state: ModulusSearch, messages: MessagesBySender) -> tuple[ModulusSearch, Numbers]:
+        """Decode the opened pieces of the rejected candidates in the winner's batch, and store their digests.
+
+        The holders of a set can check its pieces.
+        """
+        bound, count = self._piece_bound(), len(state.moduli) - 1
+        size = count * byte_length(bound)
+        pieces: Numbers = {}
+        digests: dict[int, bytes] = {}
+        for j, (name, data) in enumerate(messages.items(), 1):
+            opened_sets = self._opened_sets(j)
+            reader = self._read(Kind.OPENED_CANDIDATES, state, name, data, 2 * size * len(opened_sets))
+            for s in opened_sets:
+                both = unpack_integers(reader, 2 * count, bound, name)
+                pieces[s] = (both[:count], both[count:])
+                digests[s] = digest_of(pack_integers(both, bound))
+        return replace(state, opened_digests=tuple(digests[s] for s in range(len(digests)))), pieces
+
+    def _wrong_openings(self, state: ModulusSearch, numbers: Numbers) -> set[int]:
+        """Return the holders that opened pieces of rejected candidates other than `numbers`, which has them by set."""
+        wrong = set()
+        for s, both in numbers.items():
+            parts = (pack_integers(np.delete(one, state.place), self._piece_bound()) for one in both)
+            if digest_of(b"".join(parts)) != state.opened_digests[s]:
+                wrong.add(home(self.terms, s))
+        return wrong
 
     def _rejected_rightly(self, state: ModulusSearch, pieces: Numbers) -> bool:
         """Return whether the opened candidates are products of the right form, and none of them could be the key's."""
-        winner = state.winner
-        assert winner is not None
+        winner = state.place
         for at, k in enumerate(k for k in range(len(state.moduli)) if k != winner):
             p, q = (self.terms.offset + sum(both[i][at] for both in pieces.values()) for i in (0, 1))
             spare = k in state.passed and k > winner
@@ -161,26 +409,89 @@ class PublicChecks(HolderComputation):
                 return False
         return True
 
-    def _key_of(self, evidence: WinnerEvidence) -> ThresholdKey | None:
-        """Return the key that the holders have committed to; None for a wrong exponent or a modulus of another form."""
-        search = evidence.search
-        assert search.winner is not None
-        n, total = search.moduli[search.winner], mpz(1)
-        for values in evidence.committed:
-            total = total * values[0] % n
-        theta = sum(evidence.thetas) % n**self.terms.degree
-        if total != 1 or gmpy2.gcd(theta, n) != 1 or not self._has_form(evidence):
-            return None
-        return threshold_key(self.terms, n, theta, evidence.committed)
+    # -- the key
 
-    def _opens_tests(self, evidence: WinnerEvidence, key: ThresholdKey, messages: MessagesBySender) -> bool:
+    def _form_proof(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> tuple[mpz, ...] | None:
+        """Return holder j's part of the proof of form; None if there are no weights."""
+        n, place = state.modulus, state.place
+        weights = form_weights(self.terms, n, state.form_sums)
+        if weights is None:
+            return None
+        sieved, larger = form_tests(self.terms, n)
+        multiple = batch.sieved_multiple(j, numbers, place, n, self._chosen(state)[place])
+        quotient, rest = gmpy2.f_divmod(multiple, sieved.modulus)
+        exponent = batch.form_exponent(j, numbers, place, n, weights)
+        return (rest, *sieved.roots(quotient), *larger.roots(exponent))
+
+    def _with_exponents(self, state: ExponentSharing, messages: MessagesBySender) -> ExponentSharing:
+        """Add the holders' commitments to the exponent, their parts of the proof of form, and the key.
+
+        The key is None for a wrong exponent or a modulus of another form.
+        """
+        n, t = state.search.modulus, self.terms.threshold
+        order, modulus, sieved = n**self.terms.degree, self.terms.ciphertext_modulus(n), sieved_modulus(self.terms)
+        roots = sum(len(test.bases) for test in form_tests(self.terms, n))
+        length = byte_length(order) + t * byte_length(modulus) + byte_length(sieved) + roots * byte_length(n)
+        thetas, commitments, forms = [], [], []
+        for name, data in messages.items():
+            reader = self._read(Kind.EXPONENT_COMMITMENTS, state.search, name, data, length)
+            thetas += unpack_integers(reader, 1, order, name)
+            commitments.append(tuple(unpack_integers(reader, t, modulus, name)))
+            rest = unpack_integers(reader, 1, sieved, name)
+            forms.append((*rest, *unpack_integers(reader, roots, n, name)))
+            if any(gmpy2.gcd(value, n) != 1 for value in (*commitments[-1], *forms[-1][1:])):
+                raise CheatingError(f"{name} committed to a number that shares a factor with n")
+        state = replace(state, thetas=tuple(thetas), committed=tuple(commitments), form=tuple(forms))
+        total, theta = mpz(1), sum(thetas) % order
+        for values in commitments:
+            total = total * values[0] % n
+        if total != 1 or gmpy2.gcd(theta, n) != 1 or not self._has_form(state):
+            return state
+        return replace(state, key=threshold_key(self.terms, n, theta, commitments))
+
+    def _has_form(self, state: ExponentSharing) -> bool:
+        """Return whether all holders' parts together prove the form of the modulus."""
+        sums = state.search.form_sums
+        sieved, larger = form_tests(self.terms, state.search.modulus)
+        weights, count = form_weights(self.terms, state.search.modulus, sums), len(sieved.bases)
+        total = mpz(sum(rest for rest, *_ in state.form))
+        return (
+            weights is not None
+            and gmpy2.gcd(total, sieved.modulus) == 1
+            and sieved.accepts(total, [roots[:count] for _, *roots in state.form])
+            and larger.accepts(
+                mpz(sum(w * x for w, x in zip(weights, sums, strict=True))),
+                [roots[count:] for _, *roots in state.form],
+            )
+        )
+
+    def _shares(self, state: ExponentSharing, j: int, secrets: Sequence[bytes]) -> tuple[list[int], set[int]]:
+        """Return the others' shares of d for holder j, and the holders whose share differs from its commitment."""
+        material, n, bound = state.search.material, state.search.modulus, share_bound(self.terms)
+        base, modulus = verification_base(self.terms, n), self.terms.ciphertext_modulus(n)
+        shares, liars = [], set()
+        for k, secret in zip(self._others(j), secrets, strict=True):
+            try:
+                data = self._unsealed(material, Kind.EXPONENT_SHARES, k, j, secret, state.sealed[k - 1])
+            except MessageError:
+                data = b""
+            share = mpz.from_bytes(data, "little")
+            # powmod_sec does not accept 0, which only a cheater sends.
+            if not 0 < share < bound or gmpy2.powmod_sec(base, share, modulus) != committed_share(
+                state.committed[k - 1], j, modulus
+            ):
+                liars.add(k)
+            shares.append(int(share))
+        return shares, liars
+
+    def _opens_tests(self, search: ModulusSearch, key: ThresholdKey, messages: MessagesBySender) -> bool:
         """Return whether any t of the partial decryptions open the public ciphertexts."""
         ciphertexts, plaintexts = test_ciphertexts(self.terms, key.key.modulus)
+        proof_bytes = opening.OpeningProof.encoded_length(key.key, key.exponent_bits)
+        length = len(ciphertexts) * byte_length(key.key.ciphertext_modulus) + proof_bytes
         parts, wrong = {}, []
         for j, (name, data) in enumerate(messages.items(), 1):
-            proof_bytes = opening.OpeningProof.encoded_length(key.key, key.exponent_bits)
-            length = len(ciphertexts) * byte_length(key.key.ciphertext_modulus) + proof_bytes
-            reader = self._read(Kind.TEST_DECRYPTION, evidence.search.batch, AGAIN, name, data, length)
+            reader = self._read(Kind.TEST_DECRYPTION, search, name, data, length)
             parts[j] = unpack_integers(reader, len(ciphertexts), key.key.ciphertext_modulus, name)
             try:
                 check_ciphertexts(key.key, parts[j])
@@ -193,6 +504,51 @@ class PublicChecks(HolderComputation):
             raise CheatingError(f"{', '.join(wrong)} opened the test ciphertexts with something else than its share")
         return opens(key, parts, plaintexts)
 
+    def _statement(self, holder: int) -> bytes:
+        return self.terms.digest + bytes([Kind.TEST_DECRYPTION, holder])
+
+    def _powers(self, key: ThresholdKey) -> opening.VerificationBase:
+        return opening.VerificationBase(key.key, key.verification_base, key.exponent_bits)
+
+    # -- helpers
+
+    def _batch_seeds(self, state: ModulusSearch) -> dict[int, bytes]:
+        return self._seeds_of_batch(state, dict(zip(self._sets, state.seeds, strict=True)))
+
+    def _seeds_of_batch(self, state: ModulusSearch, seeds: Mapping[int, bytes]) -> dict[int, bytes]:
+        return {s: derive("batch", state.batch.to_bytes(8, "big"), seed) for s, seed in seeds.items()}
+
+    def _batch(self, state: ModulusSearch) -> Batch:
+        return Batch(self.terms, self._batch_seeds(state))
+
+    def _numbers(self, state: ModulusSearch) -> Numbers:
+        return {s: (as_array(p), as_array(q)) for s, (p, q) in zip(self._sets, state.pieces, strict=True)}
+
+    def _chosen(self, state: ModulusSearch) -> NDArray[np.int64]:
+        return choose(self.terms, flat(state.products), flat(state.differences))
+
+    def _piece_bound(self) -> mpz:
+        return self.terms.step << self.terms.top_bits
+
+    def _sets_of(self, holder: int) -> list[int]:
+        """Return the sets that a holder is in."""
+        return [s for s, members in enumerate(self.terms.subsets) if holder in members]
+
+    def _common_sets(self, one: int, other: int) -> list[int]:
+        """Return the sets that both holders are in."""
+        return [s for s in self._sets_of(one) if other in self.terms.subsets[s]]
+
+    def _contribution_bytes(self) -> int:
+        """Return the length of the contributions that a holder sends another; all pairs have equally many sets."""
+        return SEED_BYTES * len(self._common_sets(1, 2))
+
+    def _opened_sets(self, holder: int | None = None) -> list[int]:
+        """Return the sets that a holder opens."""
+        return [s for s in range(len(self.terms.subsets)) if home(self.terms, s) == (holder or self.number)]
+
+    def _others(self, holder: int | None = None) -> list[int]:
+        return [j for j in range(1, self.terms.holders + 1) if j != (holder or self.number)]
+
 
 class CeremonyReader(PublicChecks):
     """Computes the key that a ceremony has made from its public messages, and checks these."""
@@ -203,23 +559,21 @@ class CeremonyReader(PublicChecks):
         self._arrived: dict[Kind, dict[str, bytes]] = {}
 
     def key(self) -> ThresholdKey:
-        """Return the key."""
-        material = self._material()
+        """Return the key; raises AgreementError or what a holder raises."""
+        material = self._with_seed_commitments(SeedMaterial((), ()), self._next_of(Kind.SEED_COMMITMENTS))
+        self._read_sealed(Kind.SEED_CONTRIBUTIONS, None, self._next_of(Kind.SEED_CONTRIBUTIONS))
         search = self._searched(ModulusSearch(material, ()))
         while search.winner is None:
             self._check_rejected_batch(search, self._next_of(Kind.OPENED_CANDIDATES))
             search = self._searched(ModulusSearch(material, (), search.batch + 1))
-        search, pieces = self._opened_pieces(search, self._next_of(Kind.OPENED_CANDIDATES))
+        search, pieces = self._with_opened_pieces(search, self._next_of(Kind.OPENED_CANDIDATES))
         if not self._rejected_rightly(search, pieces):
             raise AgreementError("a candidate for the modulus was rejected wrongly")
-        evidence = self._read_exponents(search, self._next_of(Kind.EXPONENT_COMMITMENTS))
-        key = self._key_of(evidence)
+        key = self._with_exponents(ExponentSharing(search), self._next_of(Kind.EXPONENT_COMMITMENTS)).key
         if key is None:
             raise AgreementError("the exponent is wrong, or the modulus has another form")
-        length = (byte_length(share_bound(self.terms)) + pairs.TAG_BYTES) * len(self._others())
-        for name, data in self._next_of(Kind.EXPONENT_SHARES).items():
-            self._read(Kind.EXPONENT_SHARES, search.batch, AGAIN, name, data, length)
-        if not self._opens_tests(evidence, key, self._next_of(Kind.TEST_DECRYPTION)):
+        self._read_sealed(Kind.EXPONENT_SHARES, search, self._next_of(Kind.EXPONENT_SHARES))
+        if not self._opens_tests(search, key, self._next_of(Kind.TEST_DECRYPTION)):
             raise AgreementError("the holders do not open the public ciphertexts")
         return key
 
@@ -238,19 +592,6 @@ class CeremonyReader(PublicChecks):
             of_kind.setdefault(entry.sender, entry.data)
         return {name: arrived[name] for name in self.terms.names}
 
-    def _material(self) -> SeedMaterial:
-        """Read the messages about seeds, whose contents are sealed."""
-        read: list[bytes] = []
-        for j, (name, data) in enumerate(self._next_of(Kind.SEED_COMMITMENTS).items(), 1):
-            length = SEED_BYTES * (len(self._sets_of(j)) + len(self._others()))
-            read.append(self._read(Kind.SEED_COMMITMENTS, 0, FIRST, name, data, length).rest())
-        material = SeedMaterial((), (), seed_commitments=tuple(read))
-        self._check_pair_keys(material)
-        length = (self._contribution_bytes() + pairs.TAG_BYTES) * len(self._others())
-        for name, data in self._next_of(Kind.SEED_CONTRIBUTIONS).items():
-            self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, name, data, length)
-        return material
-
     def _searched(self, state: ModulusSearch) -> ModulusSearch:
         """Return the state of a batch after its last test."""
         state = self._with_products(state, self._next_of(Kind.RESIDUE_PRODUCTS))
@@ -262,17 +603,23 @@ class CeremonyReader(PublicChecks):
         while True:
             before = state.stage
             state = self._with_commitments(state, self._next_of(Kind.COMMITMENT))
-            state = self._judged(state, self._next_of(Kind.TEST_VALUES))
+            state = self._with_values(state, self._next_of(Kind.TEST_VALUES))
             if state.stage == before:
                 return state
 
 
-def _with_digests(
-    digests: tuple[MessageDigest, ...], kind: Kind, stage: int, messages: MessagesBySender
-) -> tuple[MessageDigest, ...]:
-    return (*digests, *(MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in messages.items()))
+def digest_of(data: bytes) -> bytes:
+    """Return the SHA-256 digest."""
+    return hashlib.sha256(data).digest()
 
 
-def cheating_message(liars: Sequence[str]) -> str:
-    """Return what an error says about holders whose messages do not follow from their seeds."""
-    return f"{', '.join(liars)} sent other messages than follow from the seeds; start another ceremony without it"
+def flat(data: bytes) -> Flat:
+    """Return the int64 array that a state stores as bytes."""
+    return np.frombuffer(data, np.int64)
+
+
+def cheated(liars: Sequence[str]) -> CheatingError:
+    """Return the error about holders whose messages do not follow from their seeds."""
+    return CheatingError(
+        f"{', '.join(liars)} sent other messages than follow from the seeds; start another ceremony without it"
+    )

@@ -14,18 +14,12 @@ __all__ = [
     "AGAIN",
     "FIRST",
     "MODULI",
-    "AwaitingExponentCommitments",
-    "AwaitingExponentShares",
-    "AwaitingOpenedSeeds",
-    "AwaitingSeedCommitments",
-    "AwaitingSeedContributions",
-    "AwaitingTestDecryptions",
     "CeremonyDone",
     "CeremonyFailed",
+    "ExponentSharing",
     "MessageDigest",
     "ModulusSearch",
     "SeedMaterial",
-    "WinnerEvidence",
 ]
 
 FIRST, AGAIN, MODULI = 0, 1, 2
@@ -50,21 +44,10 @@ class SeedMaterial:
     seed_commitments: tuple[bytes, ...] = ()
     sealed: tuple[bytes, ...] = field(default=(), repr=False)
 
-
-@storable
-@dataclass(frozen=True)
-class AwaitingSeedCommitments:
-    """This holder has committed to its contributions; the others' commitments are awaited."""
-
-    material: SeedMaterial
-
-
-@storable
-@dataclass(frozen=True)
-class AwaitingSeedContributions:
-    """This holder has sent its contributions; the others' contributions are awaited."""
-
-    material: SeedMaterial
+    @property
+    def due(self) -> int:
+        """The kind of message that this holder has sent and waits for from the others."""
+        return Kind.SEED_CONTRIBUTIONS if self.seed_commitments else Kind.SEED_COMMITMENTS
 
 
 @storable
@@ -119,62 +102,44 @@ class ModulusSearch:
     opened_digests: tuple[bytes, ...] = ()
     due: int = Kind.RESIDUE_PRODUCTS.value
 
+    @property
+    def place(self) -> int:
+        """The place of the modulus, once it is found."""
+        assert self.winner is not None
+        return self.winner
+
+    @property
+    def modulus(self) -> mpz:
+        """The modulus, once it is found."""
+        return self.moduli[self.place]
+
 
 @storable
 @dataclass(frozen=True)
-class AwaitingExponentCommitments:
-    """The modulus is found; the others' commitments to their polynomials are awaited."""
-
-    search: ModulusSearch = field(repr=False)
-    polynomial: tuple[int, ...] = field(repr=False)
-
-
-@storable
-@dataclass(frozen=True)
-class WinnerEvidence:
-    """The winner's batch, and all holders' messages about d: theta_j, commitments to polynomials, sealed shares.
+class ExponentSharing:
+    """The modulus is found: its batch, and what all holders have sent about d.
 
     Attributes:
         search: the winner's batch.
+        polynomial: this holder's, which shares its part of d.
         thetas: of each holder, its part of theta.
         committed: of each holder, the commitments to its polynomial.
-        sealed: of each holder, its shares of d, sealed for each of the others.
         form: of each holder, its part of the proof of form: x_j of the test `sieved`, and its roots for both tests.
+        sealed: of each holder, its shares of d, sealed for each of the others.
+        key: the public key, when it is known.
+        share: this holder's share of d, when it has it.
+        due: the kind of message that this holder has sent and waits for from the others.
     """
 
     search: ModulusSearch = field(repr=False)
+    polynomial: tuple[int, ...] = field(default=(), repr=False)
     thetas: tuple[mpz, ...] = field(default=(), repr=False)
     committed: tuple[tuple[mpz, ...], ...] = field(default=(), repr=False)
-    sealed: tuple[bytes, ...] = field(default=(), repr=False)
     form: tuple[tuple[mpz, ...], ...] = field(default=(), repr=False)
-
-
-@storable
-@dataclass(frozen=True)
-class AwaitingExponentShares:
-    """The public key is known; the others' shares of d are awaited."""
-
-    evidence: WinnerEvidence = field(repr=False)
-    polynomial: tuple[int, ...] = field(repr=False)
-    key: ThresholdKey
-
-
-@storable
-@dataclass(frozen=True)
-class AwaitingTestDecryptions:
-    """This holder has its share; the others' test decryptions are awaited."""
-
-    evidence: WinnerEvidence = field(repr=False)
-    key: ThresholdKey
-    share: int = field(repr=False)
-
-
-@storable
-@dataclass(frozen=True)
-class AwaitingOpenedSeeds:
-    """Some holder cheated about the winner; the opened seeds of its batch are awaited, and there will be no key."""
-
-    evidence: WinnerEvidence = field(repr=False)
+    sealed: tuple[bytes, ...] = field(default=(), repr=False)
+    key: ThresholdKey | None = None
+    share: int = field(default=0, repr=False)
+    due: int = Kind.EXPONENT_COMMITMENTS.value
 
 
 @storable

@@ -16,7 +16,7 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
-from psephos.parties.ceremony_states import FIRST, AwaitingExponentShares, CeremonyFailed, ModulusSearch, WinnerEvidence
+from psephos.parties.ceremony_states import FIRST, CeremonyFailed, ExponentSharing, ModulusSearch
 from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -306,9 +306,7 @@ class Complainer(CeremonyHolder):
         step = super().receive(state, entries)
         for post in step.posts:
             if kind_of(post.data) is self.kind:
-                held = step.state.state
-                search = held if isinstance(held, ModulusSearch) else self._evidence(held).search
-                (complaint,) = self._complain(search).posts
+                (complaint,) = self._complain(step.state.state).posts
                 return replace(
                     step,
                     posts=(
@@ -404,7 +402,7 @@ class Suspicious(CeremonyHolder):
     """Opens the winner's batch, though nothing was wrong with it."""
 
     def _deal(self, state: ModulusSearch) -> Step:
-        return self._accuse(WinnerEvidence(state))
+        return self._accuse(ExponentSharing(state))
 
 
 def test_an_accusation_of_nobody_ends_it_all_the_same() -> None:
@@ -422,7 +420,7 @@ def test_who_has_complained_waits_for_nobody() -> None:
     def watch(phase: str, entry: Entry) -> None:
         seen.setdefault(f"{entry.sender}: {entry.kind.title}", driver.states[entry.sender])
 
-    for kind, state in ((Kind.SEED_CONTRIBUTIONS, ModulusSearch), (Kind.EXPONENT_SHARES, AwaitingExponentShares)):
+    for kind, state in ((Kind.SEED_CONTRIBUTIONS, ModulusSearch), (Kind.EXPONENT_SHARES, ExponentSharing)):
         seen.clear()
         roles = [CeremonyHolder(agreed, 1), Whisperer(CeremonyHolder(agreed, 2), kind), CeremonyHolder(agreed, 3)]
         driver = Driver(roles, strict=False, watch=watch)
@@ -594,7 +592,7 @@ def test_who_opens_something_that_is_no_ciphertext_is_named() -> None:
 
 def test_what_came_early_is_forgotten_when_it_fails() -> None:
     agreed, holder = terms(), CeremonyHolder(terms(), 1)
-    early = Entry(1, "holder 3", BOARD, written(agreed, Kind.SEED_CONTRIBUTIONS, 0, FIRST, bytes(9)))
+    early = Entry(1, "holder 3", BOARD, written(agreed, Kind.RESIDUE_PRODUCTS, 0, FIRST, bytes(9)))
     waiting = holder.receive(holder.start().state, [early]).state
     assert waiting.early == (early,)
     short = [

@@ -88,15 +88,15 @@ def copy_first_contribution(role: LastSender, inner: Any, post: Post, others: di
     """Send holder 1 the contribution that it sent, and go on as if it were one's own."""
     holder, state = role.inner, inner.state
     sealed = others["holder 1"][BODY:]
-    secret = state.material.secrets[0]
+    secret = state.secrets[0]
     (common,) = holder._common_sets(1, 2)
     assert holder._sets_of(1)[0] == holder._sets_of(2)[0] == common
-    contribution = holder._unsealed(state.material, Kind.SEED_CONTRIBUTIONS, 1, 2, secret, sealed)
-    own = (contribution, *state.material.contributions[1:])
-    material = replace(state.material, contributions=own)
+    contribution = holder._unsealed(state, Kind.SEED_CONTRIBUTIONS, 1, 2, secret, sealed)
+    own = (contribution, *state.contributions[1:])
+    material = replace(state, contributions=own)
     parts = {k: b"".join(own[holder._sets.index(s)] for s in holder._common_sets(2, k)) for k in (1, 3)}
     data = post.data[:BODY] + b"".join(holder._sealed(material, Kind.SEED_CONTRIBUTIONS, parts))
-    return replace(inner, state=replace(state, material=material)), replace(post, data=data)
+    return replace(inner, state=material), replace(post, data=data)
 
 
 CHANGES: dict[str, dict[tuple[Kind, int], Change]] = {

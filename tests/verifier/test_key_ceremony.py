@@ -18,8 +18,7 @@ from gmpy2 import mpz
 
 from psephos.audit.rounds import short_key
 from psephos.parties.ceremony import CEREMONY_KINDS
-from psephos.parties.ceremony_checks import CeremonyReader
-from psephos.parties.ceremony_conduct import HolderComputation
+from psephos.parties.ceremony_checks import CeremonyReader, PublicChecks
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import AgreementError
@@ -98,7 +97,7 @@ def test_both_compute_the_same_numbers(recording: Recording) -> None:
         )
         assert (ours.step, ours.top_bits, ours.offset) == (theirs.step, theirs.top_bits, theirs.offset)
         assert (ours.rest_bits, ours.batch, ours.form_bound) == (theirs.rest_bits, theirs.batch, theirs.form_bound)
-        computation = HolderComputation(ours, 1)
+        computation = PublicChecks(ours, 1)
         for holder in range(1, holders + 1):
             assert computation._opened_sets(holder) == theirs.spoken(holder)
 
@@ -132,7 +131,7 @@ def _flip(place: int) -> Change:
 
 def _residues_at(recording: Recording) -> int:
     """Where the residues begin in the residue products."""
-    return BODY + 32 * len(HolderComputation(_terms(recording), 1)._sets)
+    return BODY + 32 * len(PublicChecks(_terms(recording), 1)._sets)
 
 
 def _number(place: Callable[[int, int], int], change: Callable[[mpz, mpz], mpz]) -> Change:
