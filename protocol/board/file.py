@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,7 +29,6 @@ from psephos.protocol.wire import DIGEST_BYTES
 
 __all__ = ["BoardFile", "ExportFile", "export"]
 
-_APPLICATION, _FORMAT = 0x50534542, 1
 _STATEMENTS = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, digest BLOB NOT NULL, data BLOB NOT NULL)",
     "CREATE INDEX entries_digest ON entries (digest)",
@@ -41,35 +40,21 @@ _STATEMENTS = (
 class BoardFile(Database):
     """A board, or a copy of one, in a file. Several processes may open it; no entry is ever changed or deleted."""
 
+    kind, error, busy_error = "a board", BoardError, BoardError
+    application, format, statements = 0x50534542, 1, _STATEMENTS
+
     def __init__(self, path: str | os.PathLike[str], *, copy: bool = False, timeout: float = 60.0) -> None:
         """Open or create a board; `copy`: a new file is a copy of one. Raises BoardError."""
-        super().__init__(Path(path), timeout=timeout)
-        try:
-            self._run("PRAGMA journal_mode = WAL")
-            self._run("PRAGMA synchronous = FULL")
-            with self._transaction():
-                self._open(copy)
-            self.copy = self._run("SELECT copy FROM about") == [(1,)]
-            """Whether this is a copy: it contains what was imported, and keeps posted entries for export."""
-        except BaseException:
-            self._connection.close()
-            raise
+        super().__init__(Path(path), partial(self._prepare, copy), timeout)
 
-    def _open(self, copy: bool) -> None:
-        """Create the tables of a new file, or check those of an existing one."""
-        header = self._header()
-        if header.is_new:
-            self._create(_APPLICATION, _FORMAT, _STATEMENTS)
-            self._run("INSERT INTO about VALUES (?)", copy)
-            return
-        if header.application != _APPLICATION:
-            raise BoardError(f"{self._path} is not a board but a database of another program; name another file")
-        if header.format != _FORMAT:
-            raise BoardError(
-                f"{self._path} is a board of format {header.format}; this version of Psephos reads {_FORMAT}"
-            )
-        if not self._has_schema(_STATEMENTS):  # a view may take for ever to compute; a trigger may delete entries
-            raise BoardError(f"{self._path} is not a board: it has other tables; name another file")
+    def _prepare(self, copy: bool) -> None:
+        self._run("PRAGMA journal_mode = WAL")
+        self._run("PRAGMA synchronous = FULL")
+        with self._transaction():
+            if self._create_or_check():
+                self._run("INSERT INTO about VALUES (?)", copy)
+        self.copy = self._run("SELECT copy FROM about") == [(1,)]
+        """Whether this is a copy: it contains what was imported, and keeps posted entries for export."""
 
     def post(self, data: bytes) -> None:
         """Append an entry; it is on disk when this returns. An entry that the board has already is dropped.
@@ -155,20 +140,6 @@ class BoardFile(Database):
                 self._run("DELETE FROM waiting WHERE digest = ?", _digest(data))
             elif next(self.read(number - 1))[1] != data:
                 raise contradiction
-
-    def _failure(self, error: sqlite3.Error, code: int) -> BoardError:
-        reason = {
-            sqlite3.SQLITE_BUSY: "another process is writing to it",
-            sqlite3.SQLITE_FULL: "the disk is full; the entries that were posted before are still there",
-            sqlite3.SQLITE_CORRUPT: "it is damaged",
-            sqlite3.SQLITE_NOTADB: "it is not a board",
-            sqlite3.SQLITE_READONLY: "it, or its directory, is read-only; copy it to a directory that you may write to",
-            sqlite3.SQLITE_CANTOPEN: "it cannot be opened as a file; is it a directory, or in one that is read-only?",
-        }.get(code, f"{error} (is there room?)")
-        return BoardError(f"the board {self._path} cannot be used: {reason}")
-
-    def __repr__(self) -> str:
-        return str(self._path)
 
 
 # -- files that are carried between machines

@@ -17,14 +17,12 @@ import hmac
 import math
 import os
 import shlex
-import sqlite3
-import stat
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -32,7 +30,7 @@ from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, Budge
 from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.storage.database import Database
+from psephos.protocol.storage.database import Database, make_private
 from psephos.protocol.storage.store import STORE_APPLICATION, record_digest
 
 __all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "Ledger", "PrivacyLimit", "SuccessorRecord"]
@@ -41,10 +39,6 @@ DELTA = 1e-5
 """Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
 least the sum of the deltas."""
 
-_APPLICATION = 0x50534547
-_FORMAT = 2
-_WITHOUT_SUMS = 1
-"""The previous format, whose records say neither what is in an exact sum nor that another file is charged instead."""
 _STATEMENTS = (
     "CREATE TABLE records (number INTEGER PRIMARY KEY, content BLOB NOT NULL, tag BLOB NOT NULL)",
     "CREATE TABLE about (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, last BLOB NOT NULL)",
@@ -77,9 +71,8 @@ class Charge:
     excluded: frozenset[bytes] = frozenset()
 
 
-@dataclass(frozen=True)
-class PrivacyLimit:
-    """The most that all releases may cost together.
+class PrivacyLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="limit"):
+    """The most that all releases may cost together. Raises InvalidParameter for a number out of range.
 
     Attributes:
         epsilon: for a total at `delta`.
@@ -87,9 +80,6 @@ class PrivacyLimit:
             where not.
         exact_sums: whether the curators of studies may be given exact sums, of which the epsilon is that of what they
             publish.
-
-    Raises:
-        InvalidParameter: a number is out of range.
     """
 
     epsilon: float
@@ -180,12 +170,6 @@ class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
         return not digests.isdisjoint(self.parts[place : place + 32] for place in range(0, len(self.parts), 32))
 
 
-class _LimitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="limit"):
-    epsilon: float
-    delta: float | None
-    exact_sums: bool = False
-
-
 class _RowsRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="rows"):
     digest: str
 
@@ -202,8 +186,32 @@ class SuccessorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, t
     mark: str
 
 
-_Record = ChargeRecord | _LimitRecord | _RowsRecord | _ReleaseRecord | SuccessorRecord
-_Kind = TypeVar("_Kind", bound=_Record)
+_Record = ChargeRecord | PrivacyLimit | _RowsRecord | _ReleaseRecord | SuccessorRecord
+
+
+@dataclass
+class _Log:
+    """What the records say together; charges are by claim, results of charges too."""
+
+    limit: PrivacyLimit | None = None
+    rows: set[str] = field(default_factory=set)
+    charges: dict[str, ChargeRecord] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    successor: SuccessorRecord | None = None
+
+    def add(self, record: _Record) -> None:
+        match record:
+            case PrivacyLimit():
+                self.limit = record
+            case _RowsRecord():
+                self.rows.add(record.digest)
+            case ChargeRecord():  # what an import knows better replaces what was there
+                self.charges[record.claim] = record
+            case _ReleaseRecord():
+                self.results[record.claim] = record.digest
+            case SuccessorRecord():
+                self.successor = record
+
 
 Ledger = Callable[[Mapping[str, Mapping[bytes, bytes]]], tuple[PrivacyLimit | None, Sequence[Charge]]]
 """Reads what an identity had spent from the values of its store (by space and name), as versions before 0.3 kept it."""
@@ -211,6 +219,9 @@ Ledger = Callable[[Mapping[str, Mapping[bytes, bytes]]], tuple[PrivacyLimit | No
 
 class BudgetFile(Database):
     """A budget file. A context manager that closes it; several processes may use the file at once."""
+
+    kind, error, busy_error = "a budget file", BudgetFileError, BudgetFileError
+    application, format, statements = 0x50534547, 2, _STATEMENTS
 
     def __init__(
         self,
@@ -229,40 +240,20 @@ class BudgetFile(Database):
         Raises BudgetFileError.
         """
         self.path = Path(path)
-        _check_private(self.path, create)
-        super().__init__(self.path, timeout=timeout)
-        try:
-            self._run("PRAGMA synchronous = FULL")
-            with self._transaction():
-                self._open(ledger)
-        except BaseException:
-            self._connection.close()
-            raise
+        make_private(self.path, BudgetFileError, create=create)
+        super().__init__(self.path, partial(self._prepare, ledger), timeout)
 
-    def _open(self, ledger: Ledger | None) -> None:
-        """Create the tables of a new file, or check everything in an existing one."""
-        header = self._header()
-        if header.is_new:
-            self._create_log()
-            return
-        if header.application == STORE_APPLICATION and ledger is not None:
-            self._convert(ledger)
-            header = self._header()
-        if header.application != _APPLICATION:
-            raise BudgetFileError(f"{self._path} is a database of another program; name another file")
-        if header.format not in (_FORMAT, _WITHOUT_SUMS):
-            raise BudgetFileError(
-                f"{self._path} is a budget file of format {header.format}; this version of Psephos reads {_FORMAT}. "
-                "Nothing was changed in it: use it with the version that wrote it"
-            )
-        if not self._has_schema(_STATEMENTS) or self._run("PRAGMA integrity_check(1)") != [("ok",)]:
-            raise self._damaged()
-        self._records()
-        if header.format != _FORMAT:
-            self._run(f"PRAGMA user_version = {_FORMAT}")
+    def _prepare(self, ledger: Ledger | None) -> None:
+        self._run("PRAGMA synchronous = FULL")
+        with self._transaction():
+            if ledger is not None and self._marks()[0] == STORE_APPLICATION:
+                self._convert(ledger)
+            if self._create_or_check():
+                self._add_key()
+            self._check_integrity()
+            self._log()
 
-    def _create_log(self) -> None:
-        self._create(_APPLICATION, _FORMAT, _STATEMENTS)
+    def _add_key(self) -> None:
         self._run("INSERT INTO about VALUES (1, ?, ?)", os.urandom(_KEY_BYTES), b"")
 
     def _convert(self, ledger: Ledger) -> None:
@@ -281,7 +272,8 @@ class BudgetFile(Database):
         limit, charges = ledger(values)
         self._run("DROP TABLE records")
         self._run("DROP TABLE IF EXISTS secret")
-        self._create_log()
+        self._create()
+        self._add_key()
         if limit is not None:
             self.set_limit(limit)
         for charge in charges:
@@ -296,13 +288,12 @@ class BudgetFile(Database):
     @property
     def limit(self) -> PrivacyLimit | None:
         """The limit in force; None if there is none."""
-        with self._transaction():
-            return _limit_of(self._records())
+        return self._log().limit
 
     def set_limit(self, limit: PrivacyLimit) -> None:
         """Set a limit for what is charged from now on; it may be above or below the last one."""
         with self._transaction():
-            self._append(_LimitRecord(limit.epsilon, limit.delta, limit.exact_sums))
+            self._append(limit)
 
     def make_limit(self, limit: PrivacyLimit) -> None:
         """Set the limit of a file without charges, as its first user does; a second time changes nothing.
@@ -310,12 +301,11 @@ class BudgetFile(Database):
         Raises InvalidParameter.
         """
         with self._transaction():
-            records = self._records()
-            before = _limit_of(records)
-            if before == limit:
+            log = self._log()
+            if log.limit == limit:
                 return
-            if before is not None or _charges(records):
-                has = "no limit" if before is None else f"the limit {before}"
+            if log.limit is not None or log.charges:
+                has = "no limit" if log.limit is None else f"the limit {log.limit}"
                 raise InvalidParameter(
                     f"{self._path} has {has} already: leave --budget-limit out, or change the limit by "
                     f"`{self._command} --limit EPSILON[,DELTA]`",
@@ -326,7 +316,7 @@ class BudgetFile(Database):
     def accept(self, rows: bytes) -> None:
         """Record that a table (its digest) has rows of the same owner, whose releases are added up here as well."""
         with self._transaction():
-            if self.keyed(rows) not in self._rows(self._records()):
+            if self.keyed(rows) not in self._log().rows:
                 self._append(_RowsRecord(self.keyed(rows)))
 
     def keyed(self, digest: bytes) -> str:
@@ -364,7 +354,7 @@ class BudgetFile(Database):
         """
         with self._transaction():
             due = self._due(rows, charges, again)
-            if due and rows is not None and not self._rows(self._records()):
+            if due and rows is not None and not self._log().rows:
                 self._append(_RowsRecord(self.keyed(rows)))
             for charge in due:
                 self._append(ChargeRecord.of(charge, _now()))
@@ -377,8 +367,7 @@ class BudgetFile(Database):
         """
         digest = self._hmac(b"result", result)
         with self._transaction():
-            releases = _of_kind(_ReleaseRecord, self._records())
-            before = next((record.digest for record in releases if record.claim == claim.hex()), None)
+            before = self._log().results.get(claim.hex())
             if before is None:
                 self._append(_ReleaseRecord(claim.hex(), digest))
             elif not hmac.compare_digest(before, digest):
@@ -389,35 +378,30 @@ class BudgetFile(Database):
 
     def charges(self) -> list[ChargeRecord]:
         """Return all charged releases, in order."""
-        with self._transaction():
-            return _charges(self._records())
+        return list(self._log().charges.values())
 
     def totals(self, first: PrivacyUnit | None = None) -> list[BudgetTotal]:
         """Return the total of each unit that a release protects, and of `first`, which comes first."""
-        with self._transaction():
-            records = self._records()
-        charges, limit = _charges(records), _limit_of(records)
+        log = self._log()
+        charges = list(log.charges.values())
         units = dict.fromkeys([*([] if first is None else [first]), *(charge.unit for charge in charges)])
-        return [_total(unit, charges, limit) for unit in units]
+        return [_total(unit, charges, log.limit) for unit in units]
 
     def spent(self, besides: Sequence[Charge] = ()) -> tuple[float, float]:
         """Return (epsilon, delta) of all private releases of any unit, and of `besides`, charged or not."""
-        with self._transaction():
-            records = self._records()
-        events = {record.claim: record.event for record in _charges(records)}
+        log = self._log()
+        events = {record.claim: record.event for record in log.charges.values()}
         events |= {charge.claim.hex(): charge.event for charge in besides}
-        return _together([event for event in events.values() if event is not None], _limit_of(records))
+        return _together([event for event in events.values() if event is not None], log.limit)
 
     def _due(self, rows: bytes | None, charges: Sequence[Charge], again: bool) -> list[Charge]:
         """Return the charges whose claims are new, if they are about these rows and do not pass the limit."""
-        records = self._records()
-        charged = _charges(records)
-        claims = {charge.claim for charge in charged}
-        due = [charge for charge in charges if charge.claim.hex() not in claims]
+        log = self._log()
+        charged = list(log.charges.values())
+        due = [charge for charge in charges if charge.claim.hex() not in log.charges]
         if not due:
             return []
-        known = self._rows(records)
-        if rows is not None and known and self.keyed(rows) not in known:
+        if rows is not None and log.rows and self.keyed(rows) not in log.rows:
             raise BudgetFileError(
                 f"{self._path} adds up the releases from another table. Name a budget file for these rows; or, if the "
                 f"table is a new copy or more rows of the same owner, add it with `{self._command} --data TABLE`"
@@ -430,8 +414,8 @@ class BudgetFile(Database):
                     "`psephos join --again` accepts this",
                     before=bytes.fromhex(before.claim),
                 )
-        if (limit := _limit_of(records)) is not None:
-            self._check_limit(limit, charged, due)
+        if log.limit is not None:
+            self._check_limit(log.limit, charged, due)
         return due
 
     def _check_limit(self, limit: PrivacyLimit, charged: Sequence[ChargeRecord], due: Sequence[Charge]) -> None:
@@ -466,9 +450,7 @@ class BudgetFile(Database):
     @property
     def successor(self) -> SuccessorRecord | None:
         """The file that is charged in the place of this one; None for this one."""
-        with self._transaction():
-            successors = _of_kind(SuccessorRecord, self._records())
-        return successors[-1] if successors else None
+        return self._log().successor
 
     def charge_instead(self, path: Path, mark: str) -> None:
         """Record that another file is charged from now on. Only this is recorded in the file afterwards."""
@@ -485,11 +467,10 @@ class BudgetFile(Database):
         Raises InvalidParameter if this limit allows more than the other one, BudgetFileError if this file has a
         successor.
         """
-        with other._transaction():
-            records = other._records()
+        theirs = other._log()
         with self._transaction():
             self._check_charged()
-            mine, limit = _limit_of(self._records()), _limit_of(records)
+            mine, limit = self._log().limit, theirs.limit
             if mine is None and limit is not None:
                 self.set_limit(limit)
             elif mine is not None and limit is not None and not mine.within(limit):
@@ -499,12 +480,12 @@ class BudgetFile(Database):
                     option="--budget",
                     limit=limit.epsilon,
                 )
-            known = {charge.claim: charge for charge in _charges(self._records())}
+            known = self._log().charges
             known |= {self._imported(claim): charge for claim, charge in known.items()}  # it comes back
-            for charge in _charges(records):
+            for charge in theirs.charges.values():
                 keep = charge.claim.startswith(_IMPORTED) or keeps(charge.claim)
                 claim = charge.claim if keep else other._imported(charge.claim)
-                # The previous format did not record the parts.
+                # A store of version 0.2 did not record the parts.
                 if claim not in known or (charge.parts and not known[claim].parts):
                     self._append(msgspec.structs.replace(charge, claim=claim))
 
@@ -521,21 +502,22 @@ class BudgetFile(Database):
 
     # -- the log
 
-    def _records(self) -> list[_Record]:
-        """Return all records, after checking every tag."""
-        about = self._run("SELECT key, last FROM about")
+    def _log(self) -> _Log:
+        """Return what all records say, after checking every tag."""
+        with self._transaction():
+            about = self._run("SELECT key, last FROM about")
+            rows = self._run("SELECT number, content, tag FROM records ORDER BY number")
         if len(about) != 1 or not all(isinstance(value, bytes) for value in about[0]):
             raise self._damaged()
-        (key, last), tag, records = about[0], b"", list[_Record]()
-        query = "SELECT number, content, tag FROM records ORDER BY number"
-        for place, (number, content, stored) in enumerate(self._run(query), start=1):
+        (key, last), tag, log = about[0], b"", _Log()
+        for place, (number, content, stored) in enumerate(rows, start=1):
             if number != place or not isinstance(content, bytes) or not isinstance(stored, bytes):
                 raise self._damaged()
             tag = _tag(key, tag, content)
             if not hmac.compare_digest(tag, stored):
                 raise self._damaged()
             try:
-                records.append(msgspec.json.decode(content, type=_Record))
+                log.add(msgspec.json.decode(content, type=_Record))
             except msgspec.MsgspecError as error:
                 raise BudgetFileError(
                     f"{self._path} has a release that another version of psephos wrote, which reads it ({error}); "
@@ -543,7 +525,7 @@ class BudgetFile(Database):
                 ) from None
         if not hmac.compare_digest(tag, last):
             raise self._damaged()
-        return records
+        return log
 
     def _append(self, record: _Record) -> None:
         if not isinstance(record, SuccessorRecord):
@@ -554,55 +536,9 @@ class BudgetFile(Database):
         self._run("INSERT INTO records (content, tag) VALUES (?, ?)", content, tag)
         self._run("UPDATE about SET last = ?", tag)
 
-    def _rows(self, records: Sequence[_Record]) -> set[str]:
-        return {record.digest for record in _of_kind(_RowsRecord, records)}
-
     @property
     def _command(self) -> str:
         return f"psephos budget {shlex.quote(str(self._path))}"
-
-    def _damaged(self) -> BudgetFileError:
-        return BudgetFileError(
-            f"{self._path} is damaged, or is not a budget file; nothing was changed in it. Restore a copy, and mind "
-            "what was released since"
-        )
-
-    def _failure(self, error: sqlite3.Error, code: int) -> BudgetFileError:
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return BudgetFileError(f"another process is writing to {self._path}; wait for it and run again")
-        if code in (
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_CANTOPEN,
-            sqlite3.SQLITE_READONLY,
-            sqlite3.SQLITE_PERM,
-            sqlite3.SQLITE_IOERR,
-        ):
-            return BudgetFileError(f"{self._path} cannot be written ({error}); nothing was charged")
-        return self._damaged()
-
-    def __enter__(self) -> BudgetFile:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-
-def _check_private(path: Path, create: bool) -> None:
-    """Create the file for its owner alone, or check that others cannot read it; raises BudgetFileError."""
-    try:
-        if create:
-            with suppress(FileExistsError):
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        about = path.stat()
-    except FileNotFoundError:
-        what = "its folder does not exist" if create else "it does not exist; a run with --budget creates it"
-        raise BudgetFileError(f"{path} cannot be used: {what}") from None
-    except OSError as error:
-        raise BudgetFileError(f"{path} cannot be used: {error.strerror}") from None
-    if not stat.S_ISREG(about.st_mode):
-        raise BudgetFileError(f"{path} is not a file; name another one")
-    if stat.S_IMODE(about.st_mode) & 0o077:
-        raise BudgetFileError(f"others can read {path}, which is about private rows: run 'chmod 600 {path}'")
 
 
 def _now() -> str:
@@ -611,20 +547,6 @@ def _now() -> str:
 
 def _tag(key: bytes, before: bytes, content: bytes) -> bytes:
     return hmac.new(key, b"record" + len(before).to_bytes(2, "big") + before + content, hashlib.sha256).digest()
-
-
-def _of_kind(kind: type[_Kind], records: Sequence[_Record]) -> list[_Kind]:
-    return [record for record in records if isinstance(record, kind)]
-
-
-def _charges(records: Sequence[_Record]) -> list[ChargeRecord]:
-    """Return the last record of each claim: what an import knows better replaces what was there."""
-    return list({record.claim: record for record in _of_kind(ChargeRecord, records)}.values())
-
-
-def _limit_of(records: Sequence[_Record]) -> PrivacyLimit | None:
-    limits = _of_kind(_LimitRecord, records)
-    return PrivacyLimit(limits[-1].epsilon, limits[-1].delta, limits[-1].exact_sums) if limits else None
 
 
 def _together(events: Sequence[PrivacyEvent | None], limit: PrivacyLimit | None) -> tuple[float, float]:

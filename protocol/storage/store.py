@@ -22,12 +22,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
-import stat
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +34,15 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from psephos.protocol.errors import AlreadyDoneError, JournalError, StoreInUseError
-from psephos.protocol.storage.database import Database
+from psephos.protocol.storage.database import Database, check_private, make_private
 
 __all__ = ["ERASED_SPACES", "STORE_APPLICATION", "OnceLedger", "Store", "record_digest"]
 
 STORE_APPLICATION = 0x50534550
-_FORMAT = 3
-_PLAIN = 2
-"""The previous format, without encryption."""
-_TO_REWRITE = -3
-"""A file that was converted from the previous format and may still contain old values in unused parts of pages."""
-_SCHEMA = """
-CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (space, name))
-"""
+_SCHEMA = (
+    "CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, "
+    "PRIMARY KEY (space, name))"
+)
 _KEY_SCHEMA = "CREATE TABLE secret (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL)"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -64,6 +59,9 @@ class Store(Database):
     opened, and each again when its value is read, so damage raises an error and never returns a wrong value.
     """
 
+    kind, error, busy_error = "a store", JournalError, StoreInUseError
+    application, format, statements = STORE_APPLICATION, 3, (_SCHEMA, _KEY_SCHEMA)
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -74,9 +72,8 @@ class Store(Database):
     ) -> None:
         """
         Args:
-            path: a file; its folder is created if necessary, and must be accessible to its owner only (mode 0700). None
-                for a
-                store in memory.
+            path: a file, in a folder that is created if necessary and that only its owner can read; by default the
+                store is in memory.
             identity: what the store belongs to (JSON values). A file with another identity is refused.
             exclusive: let nobody else open the file until this store is closed.
             timeout: seconds to wait for a transaction of another process.
@@ -87,27 +84,16 @@ class Store(Database):
         self._encrypts = path is not None
         if path is not None:
             _make_private(Path(path))
-        super().__init__(None if path is None else Path(path), timeout=timeout, check_same_thread=False)
-        try:
-            self._configure(exclusive)
-            if self._path is None:  # no file to compare with; every simulated party has such a store
-                self._run(_SCHEMA)
-            else:
-                with self.transaction():
-                    self._open(json.loads(json.dumps(dict(identity or {}))))
-                if self._run("PRAGMA user_version") == [(_TO_REWRITE,)]:
-                    self._run("VACUUM")  # removes old values from the unused parts of pages
-                    self._run(f"PRAGMA user_version = {_FORMAT}")
-        except BaseException:
-            self._connection.close()
-            raise
+        prepare = partial(self._prepare, dict(identity or {}), exclusive)
+        super().__init__(None if path is None else Path(path), prepare, timeout)
         weakref.finalize(self, self._connection.close).atexit = False  # stores in memory need not be closed
 
-    def _configure(self, exclusive: bool) -> None:
+    def _prepare(self, identity: dict[str, Any], exclusive: bool) -> None:
         if exclusive:
             self._run("PRAGMA locking_mode = EXCLUSIVE")
         self._run("PRAGMA secure_delete = ON")  # overwrites the old key; not SQLite's default
-        if self._path is None:
+        if self._path is None:  # no file to compare with; every simulated party has such a store
+            self._run(_SCHEMA)
             return
         # Not DELETE: with an exclusive lock SQLite then keeps the journal file and overwrites its header only.
         ((mode,),) = self._run("PRAGMA journal_mode = TRUNCATE")
@@ -118,29 +104,21 @@ class Store(Database):
                 f"{self} has journal mode {mode}, which keeps old values; nothing was done. Close the other programs "
                 "that have it open, or name another file"
             )
+        with self.transaction():
+            self._open(json.loads(json.dumps(identity)))
 
     def _open(self, identity: dict[str, Any]) -> None:
         """Create the tables of a new file, or check everything that an existing file contains."""
-        header = self._header()
-        if header.is_new:
-            self._create(STORE_APPLICATION, _FORMAT, (_SCHEMA, _KEY_SCHEMA))
+        if self._create_or_check():
             self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
             self.put(*_IDENTITY, json.dumps(identity).encode())
             return
-        if header.application != STORE_APPLICATION:
-            raise JournalError(f"{self._path} is a database of another program; name another file")
-        if header.format not in (_FORMAT, _TO_REWRITE, _PLAIN):
-            raise JournalError(f"{self._path} has format {header.format}; this version of Psephos reads {_FORMAT}")
-        if self._run("PRAGMA integrity_check(1)") != [("ok",)]:
-            raise self._damaged()
-        self._encrypts = header.format != _PLAIN
+        self._check_integrity()
         with self._named_errors():
             query = "SELECT space, name, content, digest, " + self._key_column() + " FROM records"  # noqa: S608
             for row in self._connection.execute(query):
                 self._checked(*row)
         self._check_identity(identity)
-        if not self._encrypts:
-            self._encrypt_all()
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         stored = json.loads(self.get(*_IDENTITY) or b"null")
@@ -157,15 +135,6 @@ class Store(Database):
                 f"{self._path} belongs to another run ({'; '.join(differences)}); continue with the same options, or "
                 "name another place"
             )
-
-    def _encrypt_all(self) -> None:
-        """Convert a file of the previous format, except for the unused parts of its pages."""
-        values = {(space, name): content for space in ERASED_SPACES for name, content in self.items(space)}
-        self._run(_KEY_SCHEMA)
-        self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
-        self._encrypts = True
-        self._write_encrypted(values)
-        self._run(f"PRAGMA user_version = {_TO_REWRITE}")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -216,15 +185,12 @@ class Store(Database):
                 return
             query = "SELECT space, name FROM records WHERE space IN (?, ?)"
             others = {(a, b) for a, b in self._run(query, *ERASED_SPACES)} - {(space, name)}
-            values = {place: self.get(*place) or b"" for place in others}
-            self._write_encrypted(values | {(space, name): content})
-
-    def _write_encrypted(self, values: Mapping[tuple[str, bytes], bytes]) -> None:
-        """Write all values of the erased spaces, encrypted under a new key that overwrites the old one."""
-        key = os.urandom(_KEY_BYTES)
-        self._run("UPDATE secret SET key = ?", key)
-        for place, content in values.items():
-            self._write(*place, _encrypted(key, *place, content))
+            values = {place: self.get(*place) or b"" for place in others} | {(space, name): content}
+            # All values of the erased spaces are written anew, under a key that overwrites the old one.
+            key = os.urandom(_KEY_BYTES)
+            self._run("UPDATE secret SET key = ?", key)
+            for place, value in values.items():
+                self._write(*place, _encrypted(key, *place, value))
 
     def _key_column(self) -> str:
         return "(SELECT key FROM secret)" if self._encrypts else "NULL"
@@ -249,29 +215,6 @@ class Store(Database):
         except (AttributeError, TypeError, ValueError, InvalidTag):
             pass  # a value of another type, or encrypted under another key
         raise self._damaged()
-
-    def _damaged(self) -> JournalError:
-        return JournalError(f"{self} is damaged, or is not a store of this version; nothing was done")
-
-    def _failure(self, error: sqlite3.Error, code: int) -> JournalError:
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return StoreInUseError(f"another run is writing to {self}; wait for it, or name another place")
-        if code == sqlite3.SQLITE_FULL:
-            return JournalError(
-                f"no room to write {self}; what was committed before is still there: make room and run again"
-            )
-        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-            # SQLite reports a quota or a limit on the size of files as an input/output error.
-            return JournalError(
-                f"{self} cannot be written ({error}; is there room?); what was committed before is still there"
-            )
-        return self._damaged()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return "<Store in memory>" if self._path is None else str(self._path)
@@ -331,21 +274,10 @@ def record_digest(space: str, name: bytes, content: bytes) -> bytes:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file and its folder, unless they exist, and check that only their owner can read them.
-
-    An existing file is not opened: closing it again would release the locks that another connection of this process has
-    on it (sqlite.org/howtocorrupt.html, section 2.2).
-
-    Raises JournalError.
-    """
+    """Create the file and its folder, unless they exist, and check that only their owner can read them."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        for place, mode in ((path.parent, "700"), (path, "600")):
-            if stat.S_IMODE(place.stat().st_mode) & 0o077:
-                raise JournalError(f"others can read {place}, which contains secrets: run 'chmod {mode} {place}'")
+        check_private(path.parent, JournalError)
     except OSError as error:
-        raise JournalError(
-            f"{path} cannot be created: {error.strerror}; nothing was done. Name another folder"
-        ) from None
+        raise JournalError(f"{path} cannot be used: {error.strerror}; nothing was done. Name another folder") from None
+    make_private(path, JournalError)

@@ -13,10 +13,11 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import tomli_w
 from mnemonic import Mnemonic
 
@@ -204,7 +205,8 @@ class Identity:
         """Set the limit, at a delta of 1e-5 where it had none. Raises InvalidParameter for an epsilon out of range."""
         check_epsilon(epsilon)
         with self.budget() as file:
-            file.set_limit(replace(file.limit or PrivacyLimit(epsilon, LEDGER_DELTA, exact_sums=True), epsilon=epsilon))
+            limit = file.limit or PrivacyLimit(epsilon, LEDGER_DELTA, exact_sums=True)
+            file.set_limit(msgspec.structs.replace(limit, epsilon=epsilon))
 
     def spent(self, besides: Study | None = None) -> tuple[float, float]:
         """Return (epsilon, delta) of all that is charged with its studies, and of `besides`, charged or not."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.errors import BoardError, InvalidParameter
 
 
 def test_a_path_opens_a_board_in_a_file(tmp_path: Path) -> None:
@@ -19,12 +16,3 @@ def test_a_path_opens_a_board_in_a_file(tmp_path: Path) -> None:
         assert not board.copy
         board.close()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "file:a"}
-
-
-def test_malformed_addresses_of_a_server() -> None:
-    pytest.importorskip("nats")
-    for address in ("nats://", "tls://", "tls://host:0x1", "nats://host?surprise=1"):
-        with pytest.raises(InvalidParameter, match="address"):
-            open_board(address, bytes(32))
-    with pytest.raises(BoardError, match="cannot be read"):
-        open_board("tls://host?ca=/nowhere", bytes(32))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from psephos.audit.studies import trial
 from psephos.protocol.board.client import (
     BoardClient,
-    BoardMembers,
     BoardReader,
     LogRecord,
     describe_missing,
@@ -18,9 +15,6 @@ from psephos.protocol.board.client import (
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, leaf_hash
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.errors import (
-    BoardError,
-)
 from psephos.protocol.roles import BOARD, Entry, Post
 
 MADE = trial()
@@ -86,12 +80,6 @@ def test_records_restore_a_client_completely() -> None:
     assert LogRecord(b"x") == LogRecord(b"x", "", 0, b"", 0)
 
 
-def test_an_entry_with_another_number_is_an_error() -> None:
-    for number in (0, 2):
-        with pytest.raises(BoardError, match=f"entry {number} came after entry 0"):
-            BoardReader(MEMBERS).check(number, b"")
-
-
 def test_a_reader_without_a_role_sees_public_messages_only() -> None:
     reader, secret = BoardReader(MEMBERS), client("party 3")
     assert (reader.name, reader.members) == ("", MEMBERS)
@@ -105,19 +93,6 @@ def test_a_reader_without_a_role_sees_public_messages_only() -> None:
     ):
         checked = reader.check(reader.head.size + 1, secret.sign(post))
         assert (checked.entry, checked.error, checked.record.author) == (message, None, "party 3")
-
-
-def test_a_reader_with_a_sealing_key_decrypts_messages_to_its_role() -> None:
-    reader, party, data = BoardReader(MEMBERS, "curator", SECRETS["curator"]), client("party 3"), join("curator")
-    reader.check(1, data)
-    party.check(1, data)
-    assert reader.check(2, party.sign(Post("curator", b"hidden"))).entry == Entry(2, "party 3", "curator", b"hidden")
-
-
-def test_repr_shows_no_session() -> None:
-    assert repr(client("party 3")) == f"<BoardClient of party 3, {Head()}>"
-    assert SESSION.hex() not in repr(BoardMembers(SESSION, {}))
-    assert str(SESSION) not in repr(BoardMembers(SESSION, {}))
 
 
 def test_places_that_an_author_has_left_out_are_named() -> None:

@@ -42,9 +42,9 @@ def test_the_signature_covers_everything_before_it() -> None:
 
 def test_truncated_entries_are_refused() -> None:
     data = ENTRY.encode()
-    for end in range(len(data)):
-        with pytest.raises(MessageError, match=r"ends early|version"):
-            SignedEntry.decode(data[:end])
+    for wrong in (*(data[:end] for end in range(len(data))), data + b"\0"):
+        with pytest.raises(MessageError):
+            SignedEntry.decode(wrong)
 
 
 def after(part: bytes) -> int:
@@ -53,31 +53,14 @@ def after(part: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("index", "byte", "message"),
-    [
-        (after(b"PSEPHOS ENTRY"), 2, "version"),
-        (after(b"cast"), 2, "secret"),
-        (after(b"cast"), 255, "secret"),
-        (after(b"\x05h"), 0xFF, "UTF-8"),
-    ],
+    ("index", "byte"),
+    [(after(b"PSEPHOS ENTRY"), 2), (after(b"cast"), 2), (after(b"cast"), 255), (after(b"\x05h"), 0xFF)],
 )
-def test_malformed_fields_are_refused(index: int, byte: int, message: str) -> None:
+def test_malformed_fields_are_refused(index: int, byte: int) -> None:
     data = bytearray(ENTRY.encode())
     data[index] = byte
-    with pytest.raises(MessageError, match=message):
+    with pytest.raises(MessageError):
         SignedEntry.decode(bytes(data))
-
-
-def test_trailing_bytes_are_refused() -> None:
-    with pytest.raises(MessageError, match="1 bytes too many"):
-        SignedEntry.decode(ENTRY.encode() + b"\0")
-
-
-def test_a_name_is_at_most_255_bytes_long() -> None:
-    long = replace(ENTRY, author="a" * 255)
-    assert SignedEntry.decode(long.encode()) == long
-    with pytest.raises(ValueError, match="range"):
-        replace(ENTRY, author="a" * 256).encode()
 
 
 def test_repr_shows_no_content() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,24 +18,13 @@ from hypothesis import strategies as st
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
 from psephos.protocol.board.file import BoardFile, ExportFile, export
 from psephos.protocol.board.history import Head, History, leaf_hash
-from psephos.protocol.errors import BoardError, MessageError
+from psephos.protocol.errors import BoardError
 
 
 def contents(board: BoardFile | MemoryBoard, after: int = 0) -> list[bytes]:
     numbered = list(board.read(after))
     assert [number for number, _ in numbered] == list(range(after + 1, after + 1 + len(numbered)))
     return [data for _, data in numbered]
-
-
-def test_entries_are_read_back_in_order(tmp_path: Path) -> None:
-    board = BoardFile(tmp_path / "board")
-    for data in (b"one", b"", b"two", b"one", b"three"):
-        board.post(data)
-    again = BoardFile(tmp_path / "board")
-    assert contents(again) == [b"one", b"", b"two", b"three"]
-    assert contents(again, 3) == [b"three"]
-    board.post(b"four")
-    assert contents(again, 4) == [b"four"]
 
 
 def test_entries_can_be_posted_while_others_are_read(tmp_path: Path) -> None:
@@ -86,16 +74,6 @@ def test_a_killed_process_loses_no_acknowledged_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_entries_above_the_limit_are_refused(tmp_path: Path) -> None:
-    for board in (BoardFile(tmp_path / "board"), MemoryBoard()):
-        with pytest.raises(MessageError, match=str(MOST_BYTES)):
-            board.post(bytes(MOST_BYTES + 1))
-        assert contents(board) == []
-        board.post(bytes(MOST_BYTES))
-        assert len(contents(board)[0]) == MOST_BYTES
-
-
-@pytest.mark.slow
 def test_an_oversized_entry_in_the_file_is_not_read_completely(tmp_path: Path) -> None:
     board = BoardFile(tmp_path / "board")
     with sqlite3.connect(tmp_path / "board") as raw:
@@ -115,31 +93,20 @@ def write_and_alter(path: Path, *statements: str) -> None:
     raw.close()
 
 
-@pytest.mark.parametrize(
-    "statements",
-    [
-        ("ALTER TABLE entries RENAME TO t", "CREATE VIEW entries AS SELECT 1 AS number, x'00' AS digest, x'' AS data"),
-        ("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END",),
-        ("DROP TABLE entries", "CREATE TABLE entries (number TEXT, digest, data)"),
-        ("DROP TABLE about",),
-    ],
-    ids=["view", "trigger", "other columns", "missing table"],
-)
-def test_a_file_with_other_tables_is_refused(tmp_path: Path, statements: tuple[str, ...]) -> None:
+def test_files_of_others_are_refused(tmp_path: Path) -> None:
     """A view may take for ever to compute, and Ctrl-C does not end it; a trigger may delete entries."""
-    write_and_alter(tmp_path / "board", *statements)
-    with pytest.raises(BoardError, match="tables"):
-        BoardFile(tmp_path / "board")
-
-
-def test_a_file_that_cannot_be_opened_or_written_is_explained(tmp_path: Path) -> None:
-    """A directory; and a board on a medium that allows no writing, which also readers need."""
-    with pytest.raises(BoardError, match="directory"):
-        BoardFile(tmp_path)
-    board = BoardFile(tmp_path / "board")
-    board._connection.execute("PRAGMA query_only = 1")
-    with pytest.raises(BoardError, match="read-only"):
-        board.post(b"one")
+    view = "CREATE VIEW entries AS SELECT 1 AS number, x'00' AS digest, x'' AS data"
+    write_and_alter(tmp_path / "view", "ALTER TABLE entries RENAME TO t", view)
+    write_and_alter(tmp_path / "trigger", "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END")
+    write_and_alter(tmp_path / "table", "DROP TABLE about")
+    write_and_alter(tmp_path / "newer", "PRAGMA user_version = 7")
+    (tmp_path / "text").write_bytes(b"no database at all, but long enough to be looked at" * 10)
+    with sqlite3.connect(tmp_path / "other") as raw:
+        raw.execute("CREATE TABLE t (x)")
+    raw.close()
+    for name in ("view", "trigger", "table", "newer", "text", "other", "no such folder/board", "."):
+        with pytest.raises(BoardError):
+            BoardFile(tmp_path / name)
 
 
 def test_values_of_other_types_are_read_as_bytes_and_gaps_are_errors(tmp_path: Path) -> None:
@@ -153,76 +120,8 @@ def test_values_of_other_types_are_read_as_bytes_and_gaps_are_errors(tmp_path: P
     write_and_alter(tmp_path / "gap", "INSERT INTO entries VALUES (4, x'00', x'00')")
     reading = iter(BoardFile(tmp_path / "gap").read(0))
     assert next(reading) == (1, b"one")
-    with pytest.raises(BoardError, match="entry 2"):
-        next(reading)
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(b"no database at all, but long enough to be looked at" * 10)
     with pytest.raises(BoardError):
-        BoardFile(tmp_path / "text")
-    with sqlite3.connect(tmp_path / "other") as raw:
-        raw.execute("CREATE TABLE t (x)")
-    raw.close()
-    with pytest.raises(BoardError, match="another program"):
-        BoardFile(tmp_path / "other")
-    BoardFile(tmp_path / "newer").close()
-    with sqlite3.connect(tmp_path / "newer") as raw:
-        raw.execute("PRAGMA user_version = 7")
-    raw.close()
-    with pytest.raises(BoardError, match="format 7"):
-        BoardFile(tmp_path / "newer")
-    with pytest.raises(BoardError, match="no such folder"):
-        BoardFile(tmp_path / "no such folder" / "board")
-
-
-def test_waiting_for_another_process_ends_at_the_timeout(tmp_path: Path) -> None:
-    board = BoardFile(tmp_path / "board", timeout=0.01)
-    raw = sqlite3.connect(tmp_path / "board", isolation_level=None)
-    raw.execute("BEGIN IMMEDIATE")
-    with pytest.raises(BoardError, match="another process is writing"):
-        board.post(b"x")
-    raw.close()
-    board.post(b"x")
-
-
-FULL = """
-import sys
-from psephos.protocol.board.file import BoardFile
-from psephos.protocol.errors import BoardError
-board, count = BoardFile(sys.argv[1]), 0
-try:
-    while True:
-        board.post(b"%d" % count * 9000)
-        count += 1
-except BoardError as error:
-    assert "full" in str(error) or "room" in str(error), error
-assert sum(1 for _ in board.read(0)) == count, count
-print(count)
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_full_disk_loses_no_acknowledged_entry(tmp_path: Path) -> None:
-    script = 'mount -t tmpfs -o size=900k small "$1" && exec "$2" -c "$3" "$1/board"'
-    inner = ["unshare", "-m", "/bin/sh", "-c", script, "sh", str(tmp_path), sys.executable, FULL]
-    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("mount namespaces are not allowed here")
-    completed = subprocess.run(inner, capture_output=True, text=True)
-    assert completed.returncode == 0, completed.stderr
-    assert int(completed.stdout) > 3
-
-
-def test_a_restored_old_copy_is_detected(tmp_path: Path) -> None:
-    board = BoardFile(tmp_path / "board")
-    board.post(b"1")
-    board.close()
-    shutil.copy(tmp_path / "board", tmp_path / "old")
-    board = BoardFile(tmp_path / "board")
-    board.post(b"2")
-    assert contents(board, 2) == []
-    with pytest.raises(BoardError, match="1 entries, but 2"):
-        contents(BoardFile(tmp_path / "old"), 2)
+        next(reading)
 
 
 # -- transfer between machines
@@ -248,31 +147,6 @@ def test_a_copy_reads_the_order_of_the_board(tmp_path: Path) -> None:
     assert list(far.unposted()) == []
     assert BoardFile(tmp_path / "far").copy
     assert far.import_(tmp_path / "out") == 0
-
-
-def test_entries_that_do_not_extend_a_copy_are_refused(tmp_path: Path) -> None:
-    board, other, far = MemoryBoard(), MemoryBoard(), BoardFile(tmp_path / "far", copy=True)
-    board.entries = [b"1", b"2", b"3"]
-    other.entries = [b"1", b"x", b"3", b"4"]
-    for name, source, after in (("all", board, 0), ("other", other, 0), ("late", board, 3), ("other late", other, 3)):
-        export(source, tmp_path / name, after)
-    with pytest.raises(BoardError, match="begins after entry 3"):
-        far.import_(tmp_path / "late")
-    far.import_(tmp_path / "all")
-    for name in ("other", "other late"):
-        with pytest.raises(BoardError, match="differ"):
-            far.import_(tmp_path / name)
-    assert contents(far) == board.entries
-    with pytest.raises(BoardError, match="after entry 9"):
-        export(board, tmp_path / "beyond", 9)
-    with pytest.raises(BoardError, match="into a copy"):
-        BoardFile(tmp_path / "board").import_(tmp_path / "all")
-    far.post(b"mine")
-    export(far, tmp_path / "posts")
-    with pytest.raises(BoardError, match="the board itself"):
-        far.import_(tmp_path / "posts")
-    with pytest.raises(BoardError, match="name a new file"):
-        export(board, tmp_path / "all")
 
 
 def test_a_board_with_repeated_entries_is_exported_unchanged(tmp_path: Path) -> None:
@@ -336,10 +210,11 @@ def test_the_bytes_of_an_exported_file(tmp_path: Path) -> None:
     assert export(copy, tmp_path / "posts", after=1) == 2
     expected = export_file(tmp_path / "expected", b"P", Head(), b"mine", b"again")
     assert (tmp_path / "posts").read_bytes() == expected.read_bytes()
-    with pytest.raises(BoardError, match="after entry 4"):
-        export(board, tmp_path / "beyond", 4)
-    with pytest.raises(BoardError, match="No such file or directory"):
-        export(board, tmp_path / "no" / "folder")
+    for name, after in (("beyond", 4), ("no/folder", 0), ("all", 0)):
+        with pytest.raises(BoardError):
+            export(board, tmp_path / name, after)
+    with pytest.raises(BoardError):
+        copy.import_(tmp_path / "posts")
 
 
 class FailingBoard(MemoryBoard):
@@ -351,7 +226,7 @@ class FailingBoard(MemoryBoard):
 
 
 def test_a_failed_export_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="gone"):
+    with pytest.raises(BoardError):
         export(FailingBoard(), tmp_path / "half")
     assert not (tmp_path / "half").exists()
 
@@ -366,13 +241,13 @@ def test_importing_entries_that_a_copy_has_in_part(tmp_path: Path) -> None:
     assert contents(copy) == [b"a", b"b", b"c", b"d"]
     assert list(copy.unposted()) == [b"x"]
     four = (b"a", b"b", b"c", b"d")
-    for wrong, message in (
-        (export_file(tmp_path / "other", b"L", head_of(b"a"), b"b", b"C", b"d", b"e"), "differ"),
-        (export_file(tmp_path / "other2", b"L", head_of(b"a", b"B"), b"c"), "differ"),
-        (export_file(tmp_path / "five", b"L", Head(5, bytes(32)), b"f"), "after entry 5"),
-        (export_file(tmp_path / "four", b"L", Head(4, bytes(32)), b"e"), "differ"),
+    for wrong in (
+        export_file(tmp_path / "other", b"L", head_of(b"a"), b"b", b"C", b"d", b"e"),
+        export_file(tmp_path / "other2", b"L", head_of(b"a", b"B"), b"c"),
+        export_file(tmp_path / "five", b"L", Head(5, bytes(32)), b"f"),
+        export_file(tmp_path / "four", b"L", Head(4, bytes(32)), b"e"),
     ):
-        with pytest.raises(BoardError, match=message):
+        with pytest.raises(BoardError):
             copy.import_(wrong)
         assert contents(copy) == list(four)
     assert copy.import_(export_file(tmp_path / "five!", b"L", head_of(*four), b"e")) == 1
@@ -381,27 +256,27 @@ def test_importing_entries_that_a_copy_has_in_part(tmp_path: Path) -> None:
     assert board.import_(posts) == 2
     assert board.import_(posts) == 0
     assert contents(board) == [b"y", b"z"]
-    with pytest.raises(BoardError, match="into a copy"):
+    with pytest.raises(BoardError):
         board.import_(export_file(tmp_path / "log", b"L", Head(), b"y"))
 
 
 @pytest.mark.parametrize(
-    ("write", "message"),
+    "write",
     [
-        (lambda p: export_file(p, b"X", Head(), b"a"), "not a file of entries"),
-        (lambda p: export_file(p, b"P", Head(), b"a", end=bytes(32)), "is damaged"),
-        (lambda p: p.write_bytes(export_file(p, b"P", Head(), b"a").read_bytes() + b"\0"), "is damaged"),
-        (lambda p: p.write_bytes(b"PSEPHOS CARRIED\x02L" + bytes(40)), "another version"),
-        (lambda p: p.write_bytes(b"PSEPHOS CARRIED\x01P" + bytes(40) + b"\4\0\0\1" + bytes(9)), "is damaged"),
-        (lambda p: p.mkdir(), "cannot be read: "),
-        (os.mkfifo, "cannot be read: it is not a regular file"),
-        (lambda p: None, "cannot be read: No such file"),
+        lambda p: export_file(p, b"X", Head(), b"a"),
+        lambda p: export_file(p, b"P", Head(), b"a", end=bytes(32)),
+        lambda p: p.write_bytes(export_file(p, b"P", Head(), b"a").read_bytes() + b"\0"),
+        lambda p: p.write_bytes(b"PSEPHOS CARRIED\x02L" + bytes(40)),
+        lambda p: p.write_bytes(b"PSEPHOS CARRIED\x01P" + bytes(40) + b"\4\0\0\1" + bytes(9)),
+        lambda p: p.mkdir(),
+        os.mkfifo,
+        lambda p: None,
     ],
 )
-def test_other_files_are_not_imported(tmp_path: Path, write: Callable[[Path], object], message: str) -> None:
+def test_other_files_are_not_imported(tmp_path: Path, write: Callable[[Path], object]) -> None:
     board = BoardFile(tmp_path / "board")
     write(tmp_path / "file")
-    with pytest.raises(BoardError, match=message):
+    with pytest.raises(BoardError):
         board.import_(tmp_path / "file")
     assert contents(board) == []
 
@@ -422,7 +297,7 @@ def test_an_entry_above_the_limit_is_not_read(tmp_path: Path) -> None:
     for length, most in ((MOST_BYTES, MOST_BYTES), (MOST_BYTES + 1, 32)):
         (tmp_path / "file").write_bytes(head + length.to_bytes(4, "big") + b"x" * 100)
         with MeasuredExportFile.open(tmp_path / "file") as file:
-            with pytest.raises(BoardError, match="is damaged"):
+            with pytest.raises(BoardError):
                 list(file.entries())
             assert file.most == most  # type: ignore[attr-defined]
 
@@ -432,44 +307,11 @@ def test_an_existing_file_stays_a_board_or_a_copy(tmp_path: Path) -> None:
     BoardFile(tmp_path / "copy", copy=True).close()
     assert not BoardFile(tmp_path / "board", copy=True).copy
     assert BoardFile(tmp_path / "copy").copy
-    assert repr(BoardFile(tmp_path / "board")) == str(tmp_path / "board")
     with sqlite3.connect(tmp_path / "board") as raw:
         pragmas = ("application_id", "user_version", "journal_mode")
         values = [raw.execute(f"PRAGMA {name}").fetchone() for name in pragmas]
         assert values == [(0x50534542,), (1,), ("wal",)]
     raw.close()
-    with sqlite3.connect(tmp_path / "empty") as raw:
-        raw.execute("PRAGMA user_version = 1")
-    raw.close()
-    with pytest.raises(BoardError, match="another program"):
-        BoardFile(tmp_path / "empty")
-
-
-def test_a_copy_drops_repeated_posts(tmp_path: Path) -> None:
-    copy = BoardFile(tmp_path / "copy", copy=True)
-    for data in (b"x", b"y", b"x"):
-        copy.post(data)
-    assert list(copy.unposted()) == [b"x", b"y"]
-    assert contents(copy) == []
-
-
-def test_a_damaged_file_is_detected(tmp_path: Path) -> None:
-    board = BoardFile(tmp_path / "board")
-    for number in range(40):
-        board.post(bytes([number]) * 1000)
-    board.close()
-    with (tmp_path / "board").open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xaa" * 40_000)
-    with pytest.raises(BoardError, match="damaged"):
-        list(BoardFile(tmp_path / "board").read(0))
-
-
-def test_a_closed_board_cannot_be_used(tmp_path: Path) -> None:
-    board = BoardFile(tmp_path / "board")
-    board.close()
-    with pytest.raises(sqlite3.ProgrammingError):
-        board.post(b"x")
 
 
 def test_a_failed_import_releases_the_lock(tmp_path: Path) -> None:
@@ -480,13 +322,3 @@ def test_a_failed_import_releases_the_lock(tmp_path: Path) -> None:
     other.post(b"x")
     board.post(b"z")
     assert contents(board) == [b"x", b"z"]
-
-
-def test_a_board_in_memory_returns_entries_in_order() -> None:
-    board = MemoryBoard()
-    for data in (b"a", b"a", b"b"):
-        board.post(data)
-    assert list(board.read(0)) == [(1, b"a"), (2, b"a"), (3, b"b")]
-    assert list(board.read(2)) == [(3, b"b")]
-    assert list(board.read(9)) == []
-    board.close()

@@ -23,9 +23,9 @@ def test_sealing_is_hpke_with_x25519_and_chacha20_poly1305() -> None:
     assert ours.public == theirs.public_key().public_bytes_raw()
     sealed = suite.encrypt(b"secret", theirs.public_key(), info=b"about")
     assert ours.open(sealed, b"about") == b"secret"
-    with pytest.raises(MessageError, match="decrypted"):
+    with pytest.raises(MessageError):
         ours.open(sealed, b"")
-    with pytest.raises(MessageError, match="decrypted"):
+    with pytest.raises(MessageError):
         ours.open(b"", b"about")
 
 
@@ -41,12 +41,12 @@ def test_keys_of_another_length_are_refused() -> None:
     for length in (0, 31, 33):
         with pytest.raises(ValueError, match="32"):
             SealingKey(bytes(length))
-        with pytest.raises(MessageError, match="X25519"):
+        with pytest.raises(MessageError):
             seal(b"", b"\5" * length, b"")
 
 
 def test_a_key_is_not_shown_and_not_pickled() -> None:
     key = SealingKey.generate()
     assert repr(key) == f"<SealingKey of {key.public.hex()[:12]}>"
-    with pytest.raises(TypeError, match="pickled"):
+    with pytest.raises(TypeError):
         pickle.dumps(key)

@@ -486,13 +486,6 @@ def tag_of(key: bytes, before: bytes, content: bytes) -> bytes:
     return hmac.digest(key, b"record" + bytes([0, len(before)]) + before + content, "sha256")
 
 
-def test_a_file_of_the_previous_format_is_read_and_marked(budget: Path) -> None:
-    execute(budget, "PRAGMA user_version = 1")
-    assert totals(budget)[PARTY].epsilon == 2.0
-    with closing(sqlite3.connect(budget)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchall() == [(2,)]
-
-
 @pytest.mark.parametrize(
     "record",
     [

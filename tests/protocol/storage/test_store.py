@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -153,11 +151,6 @@ def test_an_answer_is_rolled_back_with_its_transaction(store: Store) -> None:
     assert ledger.do_once(b"round", b"another product", never) == b"kept"
 
 
-def test_ledgers_in_memory_are_independent() -> None:
-    assert OnceLedger().do_once(b"round", b"1", lambda: b"1") == b"1"
-    assert OnceLedger().do_once(b"round", b"2", lambda: b"2") == b"2"
-
-
 _ANSWERS = """
 import sys
 from psephos.protocol.storage.store import OnceLedger, Store
@@ -206,12 +199,6 @@ def test_a_commit_is_on_disk_when_it_returns(tmp_path: Path) -> None:
         assert store._run("PRAGMA synchronous") == [(2,)]
 
 
-def test_timeout(tmp_path: Path) -> None:
-    for options, milliseconds in (({}, 60_000), ({"timeout": 0}, 0), ({"timeout": 7.5}, 7_500)):
-        with Store(tmp_path / "store", **options) as store:
-            assert store._run("PRAGMA busy_timeout") == [(milliseconds,)]
-
-
 def test_the_rows_of_a_file(tmp_path: Path) -> None:
     """They are part of the format: another digest or order of the parts would be another format."""
     with Store(tmp_path / "one" / "folder" / "store", {"b": [1], "a": None}) as store:
@@ -231,15 +218,15 @@ def test_a_store_that_could_not_be_opened_holds_no_lock(tmp_path: Path) -> None:
     """Nor does a failed attempt release the lock of another object: SQLite's locks belong to the process."""
     path = tmp_path / "store"
     Store(path, {"role": "holder 1"}).close()
-    with pytest.raises(JournalError, match="another run") as error:  # keeps its frames, and what they refer to, alive
+    with pytest.raises(JournalError) as error:  # keeps its frames, and what they refer to, alive
         Store(path, {"role": "holder 2"}, exclusive=True)
     with Store(path, {"role": "holder 1"}, exclusive=True, timeout=0) as opened:
         opened.put("a", b"x", b"1")
-        with pytest.raises(JournalError, match="another run"):
+        with pytest.raises(JournalError):
             Store(path, timeout=0)
         program = "import sys; from psephos.protocol.storage.store import Store; Store(sys.argv[1], timeout=0)"
         other = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False)
-    assert "another run" in other.stderr
+    assert "StoreInUseError" in other.stderr
     assert error.value
 
 
@@ -253,9 +240,9 @@ def test_using_a_closed_store_is_a_programming_error(store: Store) -> None:
 def test_a_store_of_another_run_is_refused(tmp_path: Path) -> None:
     Store(tmp_path / "store", {"role": "holder 1", "round": "ab"}).close()
     Store(tmp_path / "store", {"round": "ab", "role": "holder 1"}).close()
-    with pytest.raises(JournalError, match=r"role: 'holder 1' there, 'holder 2' here"):
+    with pytest.raises(JournalError, match="role"):
         Store(tmp_path / "store", {"role": "holder 2", "round": "ab"})
-    with pytest.raises(JournalError, match=r"role: 'holder 1' there, None here; round"):
+    with pytest.raises(JournalError, match="round"):
         Store(tmp_path / "store")
 
 
@@ -273,17 +260,6 @@ def test_a_store_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").chmod(0o755)
     with pytest.raises(JournalError, match=r"chmod 700 .*folder"):
         Store(tmp_path / "folder" / "store")
-
-
-def test_a_replaced_value_is_erased_from_the_file(tmp_path: Path) -> None:
-    """After key generation the seeds are erased; a thief of the file finds the share only."""
-    secret, path = os.urandom(20_000), tmp_path / "store"
-    with Store(path) as store:
-        store.put("states", b"x", secret)
-    assert secret[5_000:5_032] in path.read_bytes()
-    with Store(path) as store:
-        store.put("states", b"x", b"a share")
-    assert all(secret[5_000:5_032] not in file.read_bytes() for file in tmp_path.iterdir())
 
 
 def in_files(folder: Path, secrets: Iterable[bytes]) -> list[bytes]:
@@ -336,7 +312,7 @@ def test_a_reader_of_the_old_state_blocks_its_replacement(tmp_path: Path) -> Non
         reader = sqlite3.connect(tmp_path / "store", isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM records").fetchall()
-        with pytest.raises(JournalError, match="another run"):
+        with pytest.raises(JournalError):
             store.put("role", b"state", b"new")
         assert store.get("role", b"state") == b"old"
         reader.close()
@@ -349,40 +325,8 @@ def test_a_journal_mode_that_sqlite_does_not_take_is_an_error(tmp_path: Path, mo
     tmp_path.chmod(0o700)
     monkeypatch.chdir(tmp_path)
     for exclusive in (False, True):
-        with pytest.raises(JournalError, match="journal mode memory"):
+        with pytest.raises(JournalError):
             Store(":memory:", exclusive=exclusive)
-
-
-_PLAIN_STORE = """
-import hashlib, os, sqlite3, sys
-c = sqlite3.connect(sys.argv[1], isolation_level=None)
-os.chmod(sys.argv[1], 0o600)
-c.execute("PRAGMA journal_mode = WAL")
-c.execute("CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, "
-          "PRIMARY KEY (space, name))")
-c.execute("PRAGMA application_id = 1347634512")
-c.execute("PRAGMA user_version = 2")
-def put(space, name, content):
-    digest = hashlib.sha256(b"%d %d %s%s%s" % (len(space), len(name), space.encode(), name, content)).digest()
-    c.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (space, name, content, digest))
-put("store", b"identity", b"{}")
-put("once me", b"claim", bytes(3) + b"\\5aboutanswer")
-for turn in range(20):
-    put("role", b"state", b"the old state %d " % turn * 9)
-os._exit(9)
-"""
-
-
-def test_a_store_of_the_previous_format_is_converted(tmp_path: Path) -> None:
-    """Its process was killed and left a write-ahead log. The ledger is kept; the old states are erased."""
-    subprocess.run([sys.executable, "-c", _PLAIN_STORE, str(tmp_path / "store")], check=False)
-    states = [b"the old state %d " % turn for turn in range(20)]
-    assert set(in_files(tmp_path, states)) == set(states)
-    for _ in range(2):
-        with Store(tmp_path / "store") as store:
-            assert store.get("role", b"state") == states[-1] * 9
-            assert OnceLedger(store, "me").do_once(b"claim", b"about", never) == b"answer"
-            assert not in_files(tmp_path, states)
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts what the process reads, from Linux's /proc")
@@ -405,28 +349,10 @@ def test_large_values_are_not_read_with_others(tmp_path: Path) -> None:
         assert read() - before < 1_000_000
 
 
-def test_an_exclusive_store(tmp_path: Path) -> None:
-    with Store(tmp_path / "store", exclusive=True) as opened:
-        opened.put("a", b"x", b"1")
-        with pytest.raises(JournalError, match="another run"):
-            Store(tmp_path / "store", exclusive=True, timeout=0)
-        with pytest.raises(JournalError, match="another run"):
-            Store(tmp_path / "store", timeout=0)
-    assert Store(tmp_path / "store", exclusive=True, timeout=0).get("a", b"x") == b"1"
-
-
-def test_an_error_names_the_file(tmp_path: Path) -> None:
-    places = [tmp_path / name for name in ("one", "two")]
-    for place in places:
-        with Store(place, exclusive=True), pytest.raises(JournalError, match=re.escape(str(place))):
-            Store(place, timeout=0)
-    assert len({repr(Store()), *(repr(Store(place)) for place in places)}) == 3
-
-
 def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for place in (tmp_path / "file" / "store", tmp_path):
-        with pytest.raises(JournalError, match=r"cannot be"):
+        with pytest.raises(JournalError):
             Store(place)
 
 
@@ -453,39 +379,32 @@ def test_a_forked_process_cannot_use_its_parents_store(tmp_path: Path) -> None:
 # -- damage
 
 
-def test_files_of_other_programs_and_formats_are_refused(tmp_path: Path) -> None:
-    old = tmp_path / "ledger"
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(
+            "PRAGMA application_id = 7",
+            "PRAGMA user_version = 2",
+            "CREATE TABLE other (x)",
+            "CREATE VIEW v AS SELECT 1",
+        ),
+        "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
+    ],
+)
+def test_files_of_other_programs_and_formats_are_refused_and_left_alone(tmp_path: Path, statement: str) -> None:
+    old, own, foreign = (tmp_path / name for name in ("text", "own", "foreign"))
     old.write_text("ab" * 32 + "\n")
-    old.chmod(0o600)
-    with pytest.raises(JournalError, match="damaged"):
-        Store(old)
-    assert old.read_text() == "ab" * 32 + "\n"
-    for statement, message in (
-        ("PRAGMA application_id = 7", "another program"),
-        ("PRAGMA user_version = 1", "format 1"),
-        ("CREATE TABLE other (x)", None),
-    ):
-        path = tmp_path / "database"
-        path.unlink(missing_ok=True)
-        Store(path).close()
+    Store(own).close()
+    for path in (own, foreign):
         with sqlite3.connect(path) as connection:
-            connection.execute(statement)
+            connection.execute(statement if path is own or "records" not in statement else "CREATE TABLE records (x)")
         connection.close()
-        if message is None:
-            Store(path).close()
-            continue
-        with pytest.raises(JournalError, match=message):
-            Store(path)
-    for place, statement in enumerate(
-        ("CREATE TABLE records (x)", "PRAGMA application_id = 7", "PRAGMA user_version = 2")
-    ):
-        path = tmp_path / f"foreign {place}"
-        with sqlite3.connect(path) as connection:
-            connection.execute(statement)
-        connection.close()
+    for path in (old, own, foreign):
         path.chmod(0o600)
-        with pytest.raises(JournalError, match="another program"):
+        before = path.read_bytes()
+        with pytest.raises(JournalError):
             Store(path)
+        assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -511,7 +430,7 @@ def test_changed_rows_are_detected(tmp_path: Path, change: str) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute(change)
     connection.close()
-    with pytest.raises(JournalError, match="damaged"):
+    with pytest.raises(JournalError):
         Store(path)
 
 
@@ -521,7 +440,7 @@ def test_a_row_that_is_changed_while_the_store_is_open_is_detected(tmp_path: Pat
     with sqlite3.connect(tmp_path / "store") as connection:
         connection.execute("UPDATE records SET content = x'00' WHERE name = ?", [b"round"])
     connection.close()
-    with pytest.raises(JournalError, match="damaged"):
+    with pytest.raises(JournalError):
         OnceLedger(store).do_once(b"round", b"product", never)
 
 
@@ -551,14 +470,8 @@ def test_a_damaged_file_is_refused_or_returns_what_was_written(tmp_path: Path) -
 # -- full disks
 
 
-@pytest.mark.parametrize(
-    ("statement", "message"),
-    [
-        ("PRAGMA max_page_count = 9", "no room"),
-        ("PRAGMA query_only = ON", "cannot be written"),
-    ],
-)
-def test_a_failed_write_leaves_the_old_value(store: Store, statement: str, message: str) -> None:
+@pytest.mark.parametrize("statement", ["PRAGMA max_page_count = 9", "PRAGMA query_only = ON"])
+def test_a_failed_write_leaves_the_old_value(store: Store, statement: str) -> None:
     store.put("a", b"x", b"before")
     store._run(statement)
 
@@ -567,7 +480,7 @@ def test_a_failed_write_leaves_the_old_value(store: Store, statement: str, messa
             store.put("a", b"x", b"after")
             store.put("a", b"y", os.urandom(100_000))
 
-    with pytest.raises(JournalError, match=message):
+    with pytest.raises(JournalError):
         both()
     store._run("PRAGMA query_only = OFF")
     assert dict(store.items("a")) == {b"x": b"before"}
@@ -587,30 +500,15 @@ try:
             store.put("a", bytes([written]), os.urandom(50_000))
             store.put("b", bytes([written]), b"both")
         written += 1
-except JournalError as error:
-    print(json.dumps([written, len(list(store.items("a"))), len(list(store.items("b"))), str(error)]))
+except JournalError:
+    print(json.dumps([written, len(list(store.items("a"))), len(list(store.items("b")))]))
 """
-
-
-def test_a_full_disk_keeps_committed_values(tmp_path: Path) -> None:
-    if shutil.which("unshare") is None:
-        pytest.skip("no unshare to mount a small disk with")
-    (tmp_path / "disk").mkdir()
-    script = 'mount -t tmpfs -o size=600k,mode=700 small "$1" && exec "$2" -c "$3" "$1/store"'
-    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path / "disk"), sys.executable, _FILL]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "unshare:" in completed.stderr or "mount:" in completed.stderr:
-        pytest.skip(f"no small disk can be mounted here: {completed.stderr}")
-    written, first, second, error = json.loads(completed.stdout)
-    assert 0 < written == first == second
-    assert "no room" in error
 
 
 def test_a_limit_on_the_file_size_keeps_committed_values(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _FILL, str(tmp_path / "store"), "limited"]
     completed = subprocess.run(command, capture_output=True, text=True, check=True)
-    written, first, second, error = json.loads(completed.stdout)
+    written, first, second = json.loads(completed.stdout)
     assert 0 < written == first == second
-    assert "disk I/O error" in error
     with Store(tmp_path / "store") as store:
         assert len(list(store.items("a"))) == written

@@ -107,7 +107,7 @@ def test_a_journal_of_another_run_is_refused_by_name(written: Path, change: dict
 
 
 def test_two_concurrent_runs_are_refused(written: Path) -> None:
-    with Journal(written, IDENTITY), pytest.raises(JournalError, match="another run is writing"):
+    with Journal(written, IDENTITY), pytest.raises(JournalError):
         Journal(written, IDENTITY)
     Journal(written, IDENTITY).close()
 
