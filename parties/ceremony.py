@@ -247,14 +247,14 @@ class CeremonyHolder(PublicChecks, Machine):
         parts = share.partially_decrypt(ciphertexts)
         proof = opening.prove(
             self._statement(self.number),
-            self._powers(key),
+            key,
             ciphertexts,
             parts,
             share.exponent,
             randomness=self._randomness,
         )
         opens_as = pack_integers(parts, key.key.ciphertext_modulus)
-        message = self._encode(Kind.TEST_DECRYPTION, search, opens_as, proof.encode(key.key, key.exponent_bits))
+        message = self._encode(Kind.TEST_DECRYPTION, search, opens_as, proof.encode(key))
         return self._next(replace(state, polynomial=(), share=share.share()), message)
 
     @_from_all(ExponentSharing, Kind.TEST_DECRYPTION)

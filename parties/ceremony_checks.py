@@ -487,7 +487,7 @@ class PublicChecks:
     def _opens_tests(self, search: ModulusSearch, key: ThresholdKey, messages: MessagesBySender) -> bool:
         """Return whether any t of the partial decryptions open the public ciphertexts."""
         ciphertexts, plaintexts = test_ciphertexts(self.terms, key.key.modulus)
-        proof_bytes = opening.OpeningProof.encoded_length(key.key, key.exponent_bits)
+        proof_bytes = opening.OpeningProof.encoded_length(key)
         length = len(ciphertexts) * byte_length(key.key.ciphertext_modulus) + proof_bytes
         parts, wrong = {}, []
         for j, (name, data) in enumerate(messages.items(), 1):
@@ -495,9 +495,8 @@ class PublicChecks:
             parts[j] = unpack_integers(reader, len(ciphertexts), key.key.ciphertext_modulus, name)
             try:
                 check_ciphertexts(key.key, parts[j])
-                proof = opening.OpeningProof.decode(reader.rest(), key.key, key.exponent_bits)
-                value = key.verification_values[j - 1]
-                opening.verify(self._statement(j), self._powers(key), value, ciphertexts, parts[j], proof)
+                proof = opening.OpeningProof.decode(reader.rest(), key)
+                opening.verify(self._statement(j), key, j, ciphertexts, parts[j], proof)
             except (CiphertextError, ProofError):
                 wrong.append(name)
         if wrong:
@@ -506,9 +505,6 @@ class PublicChecks:
 
     def _statement(self, holder: int) -> bytes:
         return self.terms.digest + bytes([Kind.TEST_DECRYPTION, holder])
-
-    def _powers(self, key: ThresholdKey) -> opening.VerificationBase:
-        return opening.VerificationBase(key.key, key.verification_base, key.exponent_bits)
 
     # -- helpers
 

@@ -17,7 +17,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Confirmation, NoiseBallot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed, VoteOpen
-from psephos.protocol.encrypted_sum.proofs import encrypt_noise, prove_opening
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof, prove_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     AlreadyDoneError,
@@ -100,7 +100,7 @@ class KeyHolder(Observer):
     def _noise_ballot(self, noise: Callable[[], IntegerVector]) -> bytes:
         expected = self.round.plan.ciphertexts
         encryptor = Encryptor(self.round.key, "half", randomness=self._randomness, expected=expected)
-        vector, proof = encrypt_noise(self.round, self.number, noise(), encryptor)
+        vector, proof = encrypt_with_proof(self.round, self.round.holder_place(self.number), noise(), encryptor)
         return NoiseBallot(self.round.digest, self.number, vector.ciphertexts, proof).encode(self.round)
 
     def closed(self, state: VoteClosed) -> Step:

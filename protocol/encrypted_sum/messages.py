@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.proofs import noise_proof_bytes, opening_proof_bytes, proof_bytes
+from psephos.protocol.encrypted_sum.proofs import opening_proof_bytes, proof_bytes
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import ForgedSignatureError, MessageError, ThresholdError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import decode_ciphertexts, encode_ciphertexts, received_ciphertexts
@@ -28,10 +27,8 @@ _PARTY_BYTES = 4
 class Ballot:
     """One party's signed, encrypted vector. Public: it is posted on the board.
 
-    Attributes:
-        proof: encoded proof about the ciphertexts, as the round demands; empty if it demands none.
-        payload: the encoding of ciphertexts and proof.
-        signature: Ed25519 signature of the round, the party and the SHA-256 of the payload.
+    `proof` is empty if the round demands none, `payload` the encoding of ciphertexts and proof; the signature is that
+    of the round, the party and the SHA-256 of the payload.
     """
 
     round_digest: bytes = field(repr=False)
@@ -40,9 +37,6 @@ class Ballot:
     proof: bytes = field(repr=False)
     payload: bytes = field(repr=False)
     signature: bytes = field(repr=False)
-
-    OVERHEAD_BYTES: ClassVar[int] = HEADER_BYTES + _PARTY_BYTES + SIGNATURE_BYTES
-    """Length of a ballot without its ciphertexts and its proof."""
 
     @classmethod
     def sign(
@@ -71,7 +65,7 @@ class Ballot:
     @classmethod
     def encoded_length(cls, round_: Round) -> int:
         """Return the length of a ballot of the round in bytes; of the longest one, where validity is proved."""
-        return cls.OVERHEAD_BYTES + round_.plan.ciphertexts * round_.key.ciphertext_bytes + proof_bytes(round_)[1]
+        return HEADER_BYTES + _PARTY_BYTES + SIGNATURE_BYTES + round_.vector_bytes + proof_bytes(round_)[1]
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Ballot:
@@ -81,10 +75,8 @@ class Ballot:
         `BallotProduct.add_all`, for many ballots at once.
 
         Raises:
-            MessageError: wrong length or kind.
-            WrongRoundError: it was made for another round.
-            UnknownPartyError: its party is not on the roster.
-            ForgedSignatureError: the signature is not the party's.
+            MessageError, WrongRoundError: wrong length or kind, or made for another round.
+            UnknownPartyError, ForgedSignatureError: not signed by a party of the roster.
             CiphertextError: a ciphertext is out of range.
         """
         longest = cls.encoded_length(round_)
@@ -95,7 +87,7 @@ class Ballot:
         party = reader.integer(_PARTY_BYTES)
         registered = round_.verification_key(party)
         signature, payload = reader.take(SIGNATURE_BYTES), reader.rest()
-        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        size = round_.vector_bytes
         ciphertexts = decode_ciphertexts(round_.key, payload[:size], round_.plan.ciphertexts)
         registered.verify(signature, _signed(round_.digest, party, payload))
         return cls(round_.digest, party, ciphertexts, payload[size:], payload, signature)
@@ -126,8 +118,7 @@ class NoiseBallot:
         """Decode received noise; its proof is checked by `BallotProduct.add_noise`."""
         if not round_.holder_noise:
             raise MessageError("the key holders of this round add no noise")
-        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
-        least, most = noise_proof_bytes(round_)
+        size, (least, most) = round_.vector_bytes, proof_bytes(round_, round_.holder_place(1))
         reader = Reader(data, Kind.NOISE_BALLOT, round_.digest)
         if not least <= len(data) - HEADER_BYTES - 1 - size <= most:
             raise MessageError(f"the noise of a holder of this round has at most {1 + size + most} bytes in its body")
@@ -179,12 +170,7 @@ def _holder(reader: Reader, round_: Round) -> int:
 @storable
 @dataclass(frozen=True)
 class TallyRequest:
-    """The curator's request that a holder opens a product.
-
-    Attributes:
-        members: whose vectors are counted, a bit map (`Round.sender`).
-        product_digest: SHA-256 of the encoded ciphertexts of the product.
-    """
+    """The curator's request that a holder opens the product of the vectors of `members`, a bit map (`Round.sender`)."""
 
     round_digest: bytes = field(repr=False)
     members: int = field(repr=False)
@@ -232,8 +218,7 @@ class PartialDecryption:
 
     @staticmethod
     def encoded_bytes(round_: Round) -> int:
-        values = round_.plan.ciphertexts * round_.key.ciphertext_bytes
-        return HEADER_BYTES + DIGEST_BYTES + 1 + values + opening_proof_bytes(round_)
+        return HEADER_BYTES + DIGEST_BYTES + 1 + round_.vector_bytes + opening_proof_bytes(round_)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
@@ -241,6 +226,5 @@ class PartialDecryption:
         length = cls.encoded_bytes(round_) - HEADER_BYTES
         reader = Reader(data, Kind.PARTIAL_DECRYPTION, round_.digest, length=length)
         product_digest, holder = reader.take(DIGEST_BYTES), _holder(reader, round_)
-        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
-        values = received_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
+        values = received_ciphertexts(round_.key, reader.take(round_.vector_bytes), round_.plan.ciphertexts)
         return cls(round_.digest, holder, product_digest, values, reader.rest())

@@ -23,7 +23,7 @@ from psephos.protocol.encrypted_sum.messages import (
     decode_members,
     encode_members,
 )
-from psephos.protocol.encrypted_sum.proofs import check_noise_proof, check_proofs
+from psephos.protocol.encrypted_sum.proofs import check_proofs
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     BallotError,
@@ -142,12 +142,12 @@ class BallotProduct:
         noise = NoiseBallot.decode(data, self.round)
         if sender != f"holder {noise.holder}":
             raise ThresholdError(f"{sender} posted noise in the name of holder {noise.holder}")
-        bit = 1 << (len(self.round.roster) + noise.holder - 1)
-        if self.members & bit:
+        place = self.round.holder_place(noise.holder)
+        if self.members >> place & 1:
             raise DuplicateBallotError(f"holder {noise.holder} has added noise in this round already")
-        check_noise_proof(self.round, noise.holder, noise.ciphertexts, noise.proof)
+        check_proofs(self.round, [(place, noise.ciphertexts, noise.proof)])
         columns = add_ciphertexts(self.round.key, self.columns, noise.ciphertexts)
-        return BallotProduct(self.round, self.members | bit, columns)
+        return BallotProduct(self.round, self.members | 1 << place, columns)
 
     def merge(self, other: BallotProduct) -> BallotProduct:
         """Multiply two products of the same round, so that a tally can be computed as a tree."""

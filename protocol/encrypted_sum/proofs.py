@@ -1,6 +1,7 @@
-"""Proofs of ballots and of partial decryptions, as the round demands them (`Round.proofs`).
+"""Proofs of ballots, of the key holders' noise and of partial decryptions, as the round demands them (`Round.proofs`).
 
-A proof is bound to its round and its sender, so it cannot be used again elsewhere (docs/security/proofs.md).
+A vector's sender is its `place` in the round (`Round.sender`). A proof is bound to its round and its sender, so it
+cannot be used again elsewhere (docs/security/proofs.md).
 """
 
 from __future__ import annotations
@@ -21,58 +22,32 @@ from psephos.protocol.proofs import bounded, knowledge, opening, validity
 from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
-from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 
-def proof_bytes(round_: Round) -> tuple[int, int]:
-    """Return the smallest and the largest length of a ballot's proof, in bytes."""
+def proof_bytes(round_: Round, place: int = 0) -> tuple[int, int]:
+    """Return the smallest and the largest length of the proof of a sender's vector, in bytes."""
     if round_.proofs == "none":
         return 0, 0
     if round_.proofs == "knowledge":
         return (KnowledgeProof.encoded_length(round_.key),) * 2
-    return 1, round_.layout.longest_proof
-
-
-def noise_proof_bytes(round_: Round) -> tuple[int, int]:
-    """Return the smallest and the largest length of the proof of a key holder's noise, in bytes."""
-    return (1, round_.noise_layout.longest_proof) if round_.proofs == "valid" else proof_bytes(round_)
+    return 1, round_.layout_of(place).longest_proof
 
 
 def encrypt_with_proof(
-    round_: Round, party: int, values: IntegerVector, encryptor: Encryptor
+    round_: Round, place: int, values: IntegerVector, encryptor: Encryptor
 ) -> tuple[EncryptedVector, bytes]:
-    """Encrypt one party's vector and prove what the round demands about it."""
-    layout = round_.layout if round_.proofs == "valid" else None
-    return _encrypted(round_, _statement(round_, party), layout, values, encryptor)
-
-
-def encrypt_noise(
-    round_: Round, holder: int, noise: IntegerVector, encryptor: Encryptor
-) -> tuple[EncryptedVector, bytes]:
-    """Encrypt one key holder's noise and prove what the round demands about it; as `encrypt_with_proof`."""
-    layout = round_.noise_layout if round_.proofs == "valid" else None
-    return _encrypted(round_, _noise_statement(round_, holder), layout, noise, encryptor)
-
-
-def _encrypted(
-    round_: Round,
-    statement: bytes,
-    layout: Layout | BoundedLayout | None,
-    values: IntegerVector,
-    encryptor: Encryptor,
-) -> tuple[EncryptedVector, bytes]:
-    """Encrypt a vector; prove that it fits the layout or, without one, what else the round demands."""
-    if layout is not None and encryptor.mode == "full":
+    """Encrypt a sender's vector and prove what the round demands about it."""
+    if round_.proofs == "valid" and encryptor.mode == "full":
         raise InvalidParameter("validity is proved in the randomness modes half and short; choose one of them")
     if round_.proofs == "none":
         return EncryptedVector.encrypt(encryptor, round_.plan, values), b""
+    statement, randomness = _statement(round_, place), encryptor.randomness
     ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values))
-    randomness = encryptor.randomness
-    if layout is None:
+    if round_.proofs == "knowledge":
         known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
         proof = known.encode(round_.key)
-    elif isinstance(layout, BoundedLayout):
+    elif isinstance(layout := round_.layout_of(place), BoundedLayout):
         proof = bounded.prove(statement, layout, values, ciphertexts, witness, randomness=randomness)
     else:
         entries = np.asarray(values, dtype=np.int64)
@@ -80,34 +55,20 @@ def _encrypted(
     return EncryptedVector(round_.key, round_.plan, ciphertexts), proof
 
 
-def check_noise_proof(round_: Round, holder: int, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-    """Raise ProofError unless the proof of a key holder's noise holds; the ciphertexts must be units."""
-    statement = _noise_statement(round_, holder)
-    try:
-        if round_.proofs == "valid":
-            bounded.verify(statement, round_.noise_layout, ciphertexts, proof)
-        elif round_.proofs == "knowledge":
-            claim = (statement, ciphertexts, KnowledgeProof.decode(proof, round_.key))
-            if knowledge.first_wrong(round_.key, [claim]) is not None:
-                raise ProofError("its proof does not hold")
-    except ProofError as error:
-        raise ProofError(f"the noise of holder {holder}: {error}") from None
-
-
-def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
-    """Verify the proofs of several ballots, (party, ciphertexts, encoded proof) each; the ciphertexts must be units."""
+def check_proofs(round_: Round, vectors: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
+    """Verify the proofs of several vectors, (place, ciphertexts, encoded proof) each; the ciphertexts must be units."""
     if round_.proofs == "knowledge":
         claims = []
-        for party, ciphertexts, proof in ballots:
-            with _naming_party(party):
-                claims.append((_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key)))
+        for place, ciphertexts, proof in vectors:
+            with _naming_sender(round_, place):
+                claims.append((_statement(round_, place), ciphertexts, KnowledgeProof.decode(proof, round_.key)))
         if (wrong := knowledge.first_wrong(round_.key, claims)) is not None:
-            raise ProofError(f"the proof of party {ballots[wrong][0]} does not hold for its ballot in this round")
+            with _naming_sender(round_, vectors[wrong][0]):
+                raise ProofError("its proof does not hold in this round")
     elif round_.proofs == "valid":
-        layout = round_.layout
-        for party, ciphertexts, proof in ballots:
-            with _naming_party(party):
-                statement = _statement(round_, party)
+        for place, ciphertexts, proof in vectors:
+            with _naming_sender(round_, place):
+                statement, layout = _statement(round_, place), round_.layout_of(place)
                 if isinstance(layout, BoundedLayout):
                     bounded.verify(statement, layout, ciphertexts, proof)
                 else:
@@ -115,17 +76,16 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
 
 
 @contextmanager
-def _naming_party(party: int) -> Iterator[None]:
+def _naming_sender(round_: Round, place: int) -> Iterator[None]:
     try:
         yield
     except ProofError as error:
-        raise ProofError(f"the ballot of party {party}: {error}") from None
+        raise ProofError(f"the encrypted vector of {round_.sender(place)}: {error}") from None
 
 
 def opening_proof_bytes(round_: Round) -> int:
     """Return the length of a partial decryption's proof, in bytes."""
-    key = round_.threshold_key
-    return 0 if round_.proofs == "none" else OpeningProof.encoded_length(key.key, key.exponent_bits)
+    return 0 if round_.proofs == "none" else OpeningProof.encoded_length(round_.threshold_key)
 
 
 def prove_opening(
@@ -139,40 +99,23 @@ def prove_opening(
     """Prove that `values` are the holder's partial decryptions of `ciphertexts`."""
     if round_.proofs == "none":
         return b""
-    key = round_.threshold_key
-    proof = opening.prove(
-        _opening_statement(round_, share.holder),
-        opening.VerificationBase(key.key, key.verification_base, key.exponent_bits),
-        ciphertexts,
-        values,
-        share.exponent,
-        randomness=randomness,
-    )
-    return proof.encode(key.key, key.exponent_bits)
+    key, statement = round_.threshold_key, _opening_statement(round_, share.holder)
+    return opening.prove(statement, key, ciphertexts, values, share.exponent, randomness=randomness).encode(key)
 
 
 def check_opening(round_: Round, holder: int, ciphertexts: Sequence[mpz], values: Sequence[mpz], proof: bytes) -> None:
     """Raise ProofError unless the proof of a partial decryption holds; ciphertexts and values must be units."""
     if round_.proofs == "none":
         return
-    key = round_.threshold_key
-    opening.verify(
-        _opening_statement(round_, holder),
-        opening.VerificationBase(key.key, key.verification_base, key.exponent_bits),
-        key.verification_values[holder - 1],
-        ciphertexts,
-        values,
-        OpeningProof.decode(proof, key.key, key.exponent_bits),
-    )
+    key, statement = round_.threshold_key, _opening_statement(round_, holder)
+    opening.verify(statement, key, holder, ciphertexts, values, OpeningProof.decode(proof, key))
 
 
 def _opening_statement(round_: Round, holder: int) -> bytes:
     return b"psephos partial decryption\0" + round_.digest + bytes([holder])
 
 
-def _statement(round_: Round, party: int) -> bytes:
-    return b"psephos ballot\0" + round_.digest + party.to_bytes(4, "big")
-
-
-def _noise_statement(round_: Round, holder: int) -> bytes:
-    return b"psephos noise ballot\0" + round_.digest + bytes([holder])
+def _statement(round_: Round, place: int) -> bytes:
+    if place < len(round_.roster):
+        return b"psephos ballot\0" + round_.digest + place.to_bytes(4, "big")
+    return b"psephos noise ballot\0" + round_.digest + bytes([place - len(round_.roster) + 1])

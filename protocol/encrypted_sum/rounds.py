@@ -50,17 +50,13 @@ class Round:
 
     Attributes:
         kind: what the vectors mean; part of the digest, so that votes are never counted as anything else.
-        threshold_key: the key that ballots are encrypted under and that t of n holders decrypt with.
-        plan: how the vectors are packed; it has room for every party of the roster, and for every key holder where
-            these add noise.
-        roster: the parties' verification keys, registered before the round and stored as a `Roster`. A party's number
-            is its place here.
+        plan: how the vectors are packed; it has room for every sender.
+        roster: the parties' verification keys, stored as a `Roster`. A party's number is its place here.
         minimum_ballots: no holder opens a product of fewer ballots; at least 2, since a product of one ballot is that
             party's vector.
         context: 32 bytes that identify the public input of the vectors (the auxiliary set, the step, ...).
         nonce: 16 random bytes.
         test_key: whether a key under 2048 bits is accepted.
-        proofs: what every ballot must prove.
         group: for `valid` votes, the number of consecutive entries that add up to 0 or 1: K - 1.
         square_bound: for other `valid` ballots, the largest sum of squares of the entries; their range is that of the
             plan, which `bounded_plan` chooses.
@@ -177,10 +173,18 @@ class Round:
         """What the noise of a key holder is proved to be, in a `valid` round; raise InvalidParameter as `layout`."""
         return BoundedLayout.of(self.key, self.plan, self.noise_square_bound)
 
+    def layout_of(self, place: int) -> Layout | BoundedLayout:
+        """What the vector of a sender is proved to be, in a `valid` round (`sender`)."""
+        return self.layout if place < len(self.roster) else self.noise_layout
+
     @property
     def senders(self) -> int:
         """How many vectors can be added: one of each party and, where they add noise, of each key holder."""
         return len(self.roster) + (self.threshold_key.holders if self.holder_noise else 0)
+
+    def holder_place(self, holder: int) -> int:
+        """Return the place of a key holder, 1 .. n, among the senders."""
+        return len(self.roster) + holder - 1
 
     def sender(self, place: int) -> str:
         """Return whose vector has bit `place` in a bit map of the vectors counted: the parties', then the holders'."""
@@ -207,6 +211,11 @@ class Round:
         ):
             state.update(part)
         return state.digest()
+
+    @property
+    def vector_bytes(self) -> int:
+        """Length of an encoded, encrypted vector."""
+        return self.plan.ciphertexts * self.key.ciphertext_bytes
 
     def verification_key(self, party: int) -> VerificationKey:
         """Return the registered key of a party; raise UnknownPartyError for a number that is not on the roster."""

@@ -143,3 +143,9 @@ class FixedBaseComb:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("comb tables cannot be pickled; every process computes its own")
+
+
+@lru_cache(maxsize=8)
+def shared_comb(base: mpz, ring: Ring, shape: CombShape) -> FixedBaseComb:
+    """Return the comb of a public base, whose tables all of a process share."""
+    return FixedBaseComb(base, ring, shape)

@@ -28,9 +28,8 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, PackingError, UnsuitableKeyError
-from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.comb import CombShape, best_shape, shared_comb
 from psephos.protocol.paillier.generator import generator_power
-from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import PublicKey, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -52,6 +51,7 @@ def exponent_bits(key: PublicKey, mode: RandomnessMode) -> int:
     return key.bits // 2 if mode == "half" else 2 * security_bits(key.bits)
 
 
+@lru_cache(maxsize=8)
 def fixed_base(key: PublicKey) -> mpz:
     """Return h_s = (-x^2)^(n^s) mod n^(s+1), with x = SHAKE-256(n), 128 bits longer than n, reduced modulo n."""
     n = key.modulus
@@ -67,11 +67,6 @@ def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
         unit = mpz(randomness.below(key.n))
         if gmpy2.gcd(unit, n) == 1:
             return unit
-
-
-@lru_cache(maxsize=4)
-def _comb(key: PublicKey, shape: CombShape, _kernel: str) -> FixedBaseComb:
-    return FixedBaseComb(fixed_base(key), key.ring, shape)
 
 
 class Residue:
@@ -136,7 +131,7 @@ class Encryptor:
             units = [random_unit(self.key, self.randomness) for _ in range(count)]
             values = self.key.ring.power(units, self.key.plaintext_modulus)
             return [Residue(value, partial(mpz, unit)) for value, unit in zip(values, units, strict=True)]
-        comb = _comb(self.key, self.shape, kernel())
+        comb = shared_comb(fixed_base(self.key), self.key.ring, self.shape)
         exponents = [comb.draw(self.randomness) for _ in range(count)]
         powers = comb.drawn_powers(exponents)
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, exponents, strict=True)]

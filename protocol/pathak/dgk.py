@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, MessageError
-from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.paillier.comb import CombShape, best_shape, shared_comb
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, check_strength, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -100,7 +100,7 @@ class DgkPublicKey:
 
     def blinds(self, count: int, randomness: Randomness = SYSTEM, *, expected: int = 4096) -> list[mpz]:
         """Draw `count` fresh h^r; multiplying a ciphertext by one re-randomises it."""
-        comb = _comb(self, _shape(self, max(expected, count)))
+        comb = shared_comb(self.h, ring(self.n), _shape(self, max(expected, count)))
         return comb.random_powers(count, randomness)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
@@ -116,11 +116,6 @@ class DgkPublicKey:
 def _shape(key: DgkPublicKey, powers: int) -> CombShape:
     rounded = 1 << max(powers - 1, 0).bit_length()
     return best_shape(5 * key.subgroup_bits // 2, powers=rounded, entry_bytes=key.ciphertext_bytes, memory=16_000_000)
-
-
-@lru_cache(maxsize=4)
-def _comb(key: DgkPublicKey, shape: CombShape) -> FixedBaseComb:
-    return FixedBaseComb(key.h, ring(key.n), shape)
 
 
 class DgkPrivateKey:

@@ -6,9 +6,13 @@ Every part is hashed with its length in front, so that different statements neve
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gmpy2 import mpz
+
+from psephos.protocol.errors import CiphertextError, ProofError
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.paillier.keys import PublicKey
 
 CHALLENGE_BITS = 128
 """Length of a challenge: a false statement is proved with probability about 2^-128 per computed hash."""
@@ -37,6 +41,22 @@ def challenges(label: str, parts: Iterable[bytes], count: int) -> list[mpz]:
     size = CHALLENGE_BITS // 8
     output = stream(label, parts, size * count)
     return [mpz.from_bytes(output[at : at + size], "big") for at in range(0, len(output), size)]
+
+
+def check_announcements(key: PublicKey, *announcements: mpz) -> None:
+    """Raise ProofError unless the announcements of a proof are units modulo n^(s+1)."""
+    try:
+        check_ciphertexts(key, announcements)
+    except CiphertextError as error:
+        raise ProofError(f"an announcement of a proof is not a unit: {error}") from None
+
+
+def read_numbers(data: bytes, sizes: Sequence[int]) -> list[mpz]:
+    """Decode little-endian numbers of these lengths; raise ProofError unless the bytes are as long as all together."""
+    if len(data) != sum(sizes):
+        raise ProofError(f"a proof has {len(data)} bytes of numbers, not {sum(sizes)}")
+    ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
+    return [mpz.from_bytes(data[end - size : end], "little") for size, end in zip(sizes, ends, strict=True)]
 
 
 def _prefixed(part: bytes) -> bytes:

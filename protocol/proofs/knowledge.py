@@ -1,38 +1,27 @@
-"""Proof that a sender knows the plaintexts of its ciphertexts; one proof for all ciphertexts.
+"""Proof that a sender knows the plaintexts of its ciphertexts; one proof for all (docs/security/proofs.md, theorem 1).
 
-Statement: ciphertexts c_1 .. c_L modulo n^(s+1), bound to the sender and the round. The sender knows m_l and the roots
-of the residues with c_l = (1 + n)^(m_l) r_l, where r_l = h_s^(a_l) (fast modes) or r_l = u_l^(n^s) (`full`).
-
-    announce    A = (1 + n)^x h_s^alpha,    x uniform modulo n^s, alpha 80 bits longer than what it hides
-    challenge   e_1 .. e_L = H(statement, c, A), 128 bits each
-    respond     z = x + sum e_l m_l mod n^s,    w = alpha + sum e_l a_l   (or v = u prod u_l^(e_l) mod n)
-    check       (1 + n)^z h_s^w = A prod c_l^(e_l) mod n^(s+1)   (or v^(n^s) for h_s^w)
-
-Two responses to challenges that differ in one e_l only give c_l^(e - e') = (1 + n)^(z - z') times an n^s-th residue.
-As e - e' is smaller than every factor of n, it is invertible modulo n^s, so the plaintext
-m_l = (z - z')/(e - e') mod n^s can be extracted, whatever the residue is. A sender can therefore not make a ballot of
-other parties' ciphertexts. docs/security/proofs.md has the theorem and describes how a proof is bound to its
-sender.
+announce    A = (1 + n)^x h_s^alpha,    x uniform modulo n^s, alpha 80 bits longer than what it hides
+challenge   e_1 .. e_L = H(statement, c, A), 128 bits each
+respond     z = x + sum e_l m_l mod n^s,    w = alpha + sum e_l a_l   (or v = u prod u_l^(e_l) mod n)
+check       (1 + n)^z h_s^w = A prod c_l^(e_l) mod n^(s+1)   (or v^(n^s) for h_s^w)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.protocol.errors import CiphertextError, ProofError
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts
-from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
+from psephos.protocol.errors import ProofError
+from psephos.protocol.paillier.comb import CombShape, best_shape, shared_comb
 from psephos.protocol.paillier.encryption import RandomnessMode, Witness, exponent_bits, fixed_base, random_unit
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.powers import public_power
-from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, check_announcements, read_numbers
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 WEIGHT_BITS = 64
@@ -53,34 +42,29 @@ class KnowledgeProof:
 
     @staticmethod
     def encoded_length(key: PublicKey) -> int:
-        return 1 + key.ciphertext_bytes + _plain_bytes(key) + _root_bytes(key)
+        return 1 + sum(_sizes(key))
 
     def encode(self, key: PublicKey) -> bytes:
-        return b"".join(
-            (
-                bytes([self.fast]),
-                self.announcement.to_bytes(key.ciphertext_bytes, "little"),
-                self.plaintext.to_bytes(_plain_bytes(key), "little"),
-                self.residue.to_bytes(_root_bytes(key), "little"),
-            )
-        )
+        numbers = zip((self.announcement, self.plaintext, self.residue), _sizes(key), strict=True)
+        return bytes([self.fast]) + b"".join(number.to_bytes(size, "little") for number, size in numbers)
 
     @classmethod
     def decode(cls, data: bytes, key: PublicKey) -> KnowledgeProof:
         """Decode a received proof; raise ProofError for a wrong length or a number out of range."""
-        if len(data) != cls.encoded_length(key) or data[0] > 1:
+        if not data or data[0] > 1:
             raise ProofError("the bytes are not a proof of knowledge under this key")
-        first = 1 + key.ciphertext_bytes
-        second = first + _plain_bytes(key)
-        parts = (data[1:first], data[first:second], data[second:])
-        announcement, plaintext, residue = (mpz.from_bytes(part, "little") for part in parts)
         fast = bool(data[0])
+        announcement, plaintext, residue = read_numbers(data[1:], _sizes(key))
         limit = mpz(1) << answer_bits(key) if fast else key.modulus
         if not (0 < announcement < key.ciphertext_modulus and plaintext < key.plaintext_modulus and residue < limit):
             raise ProofError("a number in a proof of knowledge lies outside its range")
         if fast and key.form != "psephos":
             raise ProofError("a proof about powers of h_s needs a key of form 'psephos'")
         return cls(fast, announcement, plaintext, residue)
+
+
+Claim = tuple[bytes, Sequence[mpz], KnowledgeProof]
+"""A statement, the ciphertexts that it is about, which must be units, and its proof."""
 
 
 def prove(
@@ -113,50 +97,37 @@ def prove(
 
 def verify(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], proof: KnowledgeProof) -> None:
     """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
-    _check_unit(key, proof)
-    factors = _challenges(statement, key, ciphertexts, proof.announcement)
-    modulus = key.ciphertext_modulus
-    left = generator_power(key, proof.plaintext) * _residue(key, proof) % modulus
-    if not _equal(left, proof.announcement * public_power(ciphertexts, factors, key.ring), modulus):
+    if not _hold_together(key, [(statement, ciphertexts, proof)], [mpz(1)]):
         raise ProofError("the proof of knowledge was not made for these ciphertexts, by whoever encrypted them")
 
 
-def first_wrong(
-    key: PublicKey,
-    claims: Sequence[tuple[bytes, Sequence[mpz], KnowledgeProof]],
-    *,
-    randomness: Randomness = SYSTEM,
-) -> int | None:
+def first_wrong(key: PublicKey, claims: Sequence[Claim], *, randomness: Randomness = SYSTEM) -> int | None:
     """Verify many proofs and return the index of the first that does not hold, or None.
 
-    All proofs are checked at once, each raised to a random odd 64-bit weight; only if that fails are they verified one
-    by one. A wrong proof passes with probability 2^-63: the deviation would have to be a unit of small order, and as
-    gcd(p - 1, q - 1) = 2 every such unit except 1 and -1 reveals a factor of n.
+    All are checked at once, each raised to a random odd weight, and one by one only if that fails. A wrong proof passes
+    with probability 2^-63: the deviation would have to be a unit of small order, and as gcd(p - 1, q - 1) = 2 every
+    such unit except 1 and -1 reveals a factor of n.
     """
-    if len(claims) > 1 and _holds_together(key, claims, randomness):
+    if len(claims) > 1 and _hold_together(key, claims, [_weight(randomness) for _ in claims]):
         return None
-    for place, (statement, ciphertexts, proof) in enumerate(claims):
-        try:
-            verify(statement, key, ciphertexts, proof)
-        except ProofError:
-            return place
-    return None
+    return next((place for place, claim in enumerate(claims) if not _hold_together(key, [claim], [mpz(1)])), None)
 
 
-def _holds_together(
-    key: PublicKey, claims: Sequence[tuple[bytes, Sequence[mpz], KnowledgeProof]], randomness: Randomness
-) -> bool:
-    modulus = key.ciphertext_modulus
+def _weight(randomness: Randomness) -> mpz:
+    return mpz(randomness.bits(WEIGHT_BITS) | 1)
+
+
+def _hold_together(key: PublicKey, claims: Sequence[Claim], weights: Sequence[mpz]) -> bool:
+    """Check the product of all equations, each to the power of its weight."""
+    try:
+        check_announcements(key, *(proof.announcement for _statement, _ciphertexts, proof in claims))
+    except ProofError:
+        return False
     bases: list[mpz] = []
     exponents: list[mpz] = []
     plaintext = exponent = mpz(0)
-    roots, weights = [], []
-    for statement, ciphertexts, proof in claims:
-        try:
-            _check_unit(key, proof)
-        except ProofError:
-            return False
-        weight = mpz(randomness.bits(WEIGHT_BITS) | 1)
+    roots, of_roots = [], []
+    for (statement, ciphertexts, proof), weight in zip(claims, weights, strict=True):
         factors = _challenges(statement, key, ciphertexts, proof.announcement)
         bases += [proof.announcement, *ciphertexts]
         exponents += [weight, *(weight * e for e in factors)]
@@ -165,24 +136,17 @@ def _holds_together(
             exponent += weight * proof.residue
         else:
             roots.append(proof.residue)
-            weights.append(weight)
-    left = generator_power(key, plaintext) * base_power(key, exponent) % modulus
+            of_roots.append(weight)
+    modulus = key.ciphertext_modulus
+    left = generator_power(key, plaintext)
+    if exponent:
+        left = left * base_power(key, exponent) % modulus
     if roots:
-        root = public_power(roots, weights, ring(key.modulus))
+        root = public_power(roots, of_roots, ring(key.modulus))
         left = left * gmpy2.powmod(root, key.plaintext_modulus, modulus) % modulus
-    return _equal(left, public_power(bases, exponents, key.ring), modulus)
-
-
-def _equal(left: mpz, right: mpz, modulus: mpz) -> bool:
-    """Compare up to the sign. -1 is an n^s-th residue; squaring makes single and joint verification agree."""
-    return bool(left * left % modulus == right * right % modulus)
-
-
-def _check_unit(key: PublicKey, proof: KnowledgeProof) -> None:
-    try:
-        check_ciphertexts(key, (proof.announcement,))
-    except CiphertextError as error:
-        raise ProofError(f"the announcement of a proof of knowledge is not a unit: {error}") from None
+    # Up to the sign: -1 is an n^s-th residue, and single and joint verification must agree.
+    right = public_power(bases, exponents, key.ring)
+    return bool((left * left - right * right) % modulus == 0)
 
 
 def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], announcement: mpz) -> list[mpz]:
@@ -191,18 +155,11 @@ def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], an
     return challenges(_LABEL, parts, len(ciphertexts))
 
 
-def _residue(key: PublicKey, proof: KnowledgeProof) -> mpz:
-    if proof.fast:
-        return base_power(key, proof.residue)
-    return gmpy2.powmod(proof.residue, key.plaintext_modulus, key.ciphertext_modulus)
-
-
-def _root_bytes(key: PublicKey) -> int:
-    return max((key.bits + 7) // 8, (answer_bits(key) + 7) // 8)
-
-
-def _plain_bytes(key: PublicKey) -> int:
-    return max((int(key.plaintext_modulus.bit_length()) + 7) // 8, (answer_bits(key) + 7) // 8)
+def _sizes(key: PublicKey) -> tuple[int, int, int]:
+    """Return the encoded lengths of A, of z, and of w or v."""
+    answer = (answer_bits(key) + 7) // 8
+    plaintext = (int(key.plaintext_modulus.bit_length()) + 7) // 8
+    return key.ciphertext_bytes, max(plaintext, answer), max((key.bits + 7) // 8, answer)
 
 
 def mask_bits(key: PublicKey) -> int:
@@ -216,12 +173,7 @@ def answer_bits(key: PublicKey) -> int:
 
 def base_power(key: PublicKey, exponent: mpz) -> mpz:
     """Return h_s^exponent, which may be a sum of 2^32 numbers below 2^answer_bits times `WEIGHT_BITS` of weight."""
-    return _comb(key).power(int(exponent))
-
-
-@lru_cache(maxsize=2)
-def _comb(key: PublicKey) -> FixedBaseComb:
-    return FixedBaseComb(fixed_base(key), key.ring, comb_shape(key))
+    return shared_comb(fixed_base(key), key.ring, comb_shape(key)).power(int(exponent))
 
 
 def comb_shape(key: PublicKey) -> CombShape:

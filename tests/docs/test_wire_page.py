@@ -138,10 +138,9 @@ def _opened() -> tuple[ThresholdKey, tuple[mpz, ...], tuple[mpz, ...], bytes]:
     key = ThresholdKey(key.key, 3, 2, SETUP, key.verification_base, (value, *key.verification_values[1:]))
     share, ciphertexts = KeyShare(key, 1, 12345), _encrypted()[0]
     values = share.partially_decrypt(ciphertexts)
-    powers = opening.VerificationBase(key.key, key.verification_base, key.exponent_bits)
     coins = SimulationRandomness(2, "wire vectors")
-    proof = opening.prove(STATEMENT, powers, ciphertexts, values, share.exponent, randomness=coins)
-    return key, ciphertexts, values, proof.encode(key.key, key.exponent_bits)
+    proof = opening.prove(STATEMENT, key, ciphertexts, values, share.exponent, randomness=coins)
+    return key, ciphertexts, values, proof.encode(key)
 
 
 def _split_number() -> bytes:

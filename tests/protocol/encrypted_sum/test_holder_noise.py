@@ -19,7 +19,7 @@ from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, NoiseBallot, TallyRequest
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.proofs import check_proofs, encrypt_noise, encrypt_with_proof
+from psephos.protocol.encrypted_sum.proofs import check_proofs, encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     AlreadyOpenedError,
@@ -357,13 +357,13 @@ def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -
     with pytest.raises(ProofError):
         check_proofs(round_, [(0, vector.ciphertexts, proof)])
     with pytest.raises(InvalidParameter):
-        encrypt_noise(round_, 1, [50, 50, 0, 0, 0], encryptor)
+        encrypt_with_proof(round_, round_.holder_place(1), [50, 50, 0, 0, 0], encryptor)
 
 
 def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
     round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
     lenient = replace(round_, noise_square_bound=5000)
-    vector, proof = encrypt_noise(lenient, 1, [50, 50, 0, 0, 0], encryptor)
+    vector, proof = encrypt_with_proof(lenient, lenient.holder_place(1), [50, 50, 0, 0, 0], encryptor)
     data = NoiseBallot(round_.digest, 1, vector.ciphertexts, proof).encode(round_)
     with pytest.raises(ProofError):
         BallotProduct(round_).add_noise("holder 1", data)

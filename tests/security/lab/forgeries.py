@@ -27,7 +27,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.proofs import codewords, knowledge, opening, validity
 from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
-from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
+from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 from tests.security.lab.edits import edited
 
@@ -94,7 +94,7 @@ def _inverse_of_a_strangers() -> bool:
 
 def _replayed() -> bool:
     """A stranger's ballot and proof, under one's own name."""
-    key, round_ = _key().public_key, cast("Round", SimpleNamespace(digest=bytes(32)))
+    key, round_ = _key().public_key, cast("Round", SimpleNamespace(digest=bytes(32), roster=range(9)))
     theirs, mine = (proofs._statement(round_, party) for party in (3, 4))
     c, witness = Encryptor(key, expected=8).encrypt_with_witness([mpz(1), mpz(12)])
     return _known(c, knowledge.prove(theirs, key, c, witness, "half"), mine)
@@ -117,19 +117,18 @@ def _opened(shape: Sequence[int], *, simulate: bool, c: tuple[mpz, ...] = ()) ->
     """A holder that adds `shape` to the plaintexts of its values, with a proof made honestly or from its answer."""
     key = _key().public_key
     threshold_key, shares = deal(_key(), holders=3, threshold=2)
-    powers = VerificationBase(key, threshold_key.verification_base, threshold_key.exponent_bits)
     c, n, modulus = c or _victim(), key.modulus, key.ciphertext_modulus
     honest = shares[0].partially_decrypt(c)
     values = tuple(d * (1 + n * up) % modulus for d, up in zip(honest, shape, strict=True))
-    proof = opening.prove(HERE, powers, c, values, shares[0].exponent)
-    value = threshold_key.verification_values[0]
+    proof = opening.prove(HERE, threshold_key, c, values, shares[0].exponent)
+    v, value = threshold_key.verification_base, threshold_key.verification_values[0]
     if simulate:
         weighted, opened = opening._weighted(HERE, key, c, values)
-        e = opening._challenge(HERE, powers, weighted, opened, mpz(1), mpz(1))
-        base = gmpy2.powmod(powers.base, proof.answer, modulus) * gmpy2.powmod(value, -e, modulus) % modulus
+        e = opening._challenge(HERE, threshold_key, weighted, opened, mpz(1), mpz(1))
+        base = gmpy2.powmod(v, proof.answer, modulus) * gmpy2.powmod(value, -e, modulus) % modulus
         product = gmpy2.powmod(weighted, proof.answer, modulus) * gmpy2.powmod(opened, -e, modulus) % modulus
         proof = OpeningProof(base, product, proof.answer)
-    return _holds(lambda: opening.verify(HERE, powers, value, c, values, proof))
+    return _holds(lambda: opening.verify(HERE, threshold_key, 1, c, values, proof))
 
 
 def _cancelling_shape() -> bool:
@@ -144,11 +143,10 @@ def _another_exponent() -> bool:
     """A holder that opens everything with another exponent than its share's."""
     key = _key().public_key
     threshold_key, shares = deal(_key(), holders=3, threshold=2)
-    powers = VerificationBase(key, threshold_key.verification_base, threshold_key.exponent_bits)
     c, exponent = _victim(), shares[0].exponent + 2
     values = tuple(gmpy2.powmod(x, exponent, key.ciphertext_modulus) for x in c)
-    proof = opening.prove(HERE, powers, c, values, exponent)
-    return _holds(lambda: opening.verify(HERE, powers, threshold_key.verification_values[0], c, values, proof))
+    proof = opening.prove(HERE, threshold_key, c, values, exponent)
+    return _holds(lambda: opening.verify(HERE, threshold_key, 1, c, values, proof))
 
 
 # -- valid ballots

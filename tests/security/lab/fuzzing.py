@@ -53,7 +53,7 @@ from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.proofs.knowledge import KnowledgeProof
-from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
+from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.psgd.state import PublishedSum
@@ -153,11 +153,7 @@ def _proofs() -> list[Decoder]:
     layout = Layout.of(key, plan, 2)
     entries = votes.encode(np.array([0, 1, 2, 1])).astype(np.int64)
     ciphertexts, witness = Encryptor(key, randomness=coins, expected=1).encrypt_with_witness(plan.pack(entries))
-    powers, bits = (
-        VerificationBase(key, threshold_key.verification_base, threshold_key.exponent_bits),
-        threshold_key.exponent_bits,
-    )
-    value, values = threshold_key.verification_values[0], shares[0].partially_decrypt(ciphertexts)
+    values = shares[0].partially_decrypt(ciphertexts)
 
     def known(data: bytes) -> bytes:
         proof = KnowledgeProof.decode(data, key)
@@ -165,9 +161,9 @@ def _proofs() -> list[Decoder]:
         return proof.encode(key)
 
     def opened(data: bytes) -> bytes:
-        proof = OpeningProof.decode(data, key, bits)
-        opening.verify(here, powers, value, ciphertexts, values, proof)
-        return proof.encode(key, bits)
+        proof = OpeningProof.decode(data, threshold_key)
+        opening.verify(here, threshold_key, 1, ciphertexts, values, proof)
+        return proof.encode(threshold_key)
 
     def valid(data: bytes) -> bytes:
         validity.verify(here, layout, ciphertexts, data)
@@ -193,9 +189,9 @@ def _proofs() -> list[Decoder]:
         decoder(
             "proof of an opening",
             opened,
-            lambda: opening.prove(here, powers, ciphertexts, values, shares[0].exponent, randomness=coins).encode(
-                key, bits
-            ),
+            lambda: opening.prove(
+                here, threshold_key, ciphertexts, values, shares[0].exponent, randomness=coins
+            ).encode(threshold_key),
         ),
         decoder(
             "proof of validity",
