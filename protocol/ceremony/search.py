@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from psephos.protocol.ceremony.replicated import commitment, home, product_share, stream, zero_share
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.paillier.kernel import ring
-from psephos.protocol.paillier.private_key import odd_primorial
+from psephos.protocol.paillier.keys import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 
 CONFIRMATIONS = 80

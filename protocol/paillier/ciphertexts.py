@@ -17,7 +17,7 @@ from psephos.protocol.paillier.keys import PublicKey
 
 
 class CiphertextKey(Protocol):
-    """What is checked of a key: n, N, and the length of an encoded ciphertext."""
+    """n, N, and the length of an encoded ciphertext."""
 
     @property
     def modulus(self) -> mpz: ...
@@ -51,11 +51,6 @@ def check_ciphertexts(key: CiphertextKey, ciphertexts: Sequence[mpz]) -> None:
     if not product_is_unit(key, ciphertexts):
         place = next(i for i, c in enumerate(ciphertexts) if gmpy2.gcd(c, key.modulus) != 1)
         raise CiphertextError(f"ciphertext {place} shares a factor with n, so it is not an encryption")
-
-
-def check_ciphertext(key: CiphertextKey, ciphertext: mpz) -> None:
-    """Raise CiphertextError unless the ciphertext is a unit."""
-    check_ciphertexts(key, (ciphertext,))
 
 
 def encode_ciphertexts(key: CiphertextKey, ciphertexts: Sequence[mpz]) -> bytes:

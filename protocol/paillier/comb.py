@@ -1,9 +1,7 @@
 """Fast powers of a fixed base: Lim and Lee's comb (CRYPTO 1994) with several tables.
 
-An exponent of h a bits is written as h rows of a bits. Table j holds, for each of the 2^h columns, the product of
-the powers of the base that the column's ones stand for; v tables share the a columns, b = ceil(a / v) each, so a
-power costs v b - 1 multiplications and b - 1 squarings. Which table entries are read depends on the exponent, so an
-observer of memory accesses learns digits of it (docs/design.md, section 3).
+An exponent of h a bits is written as h rows of a bits; v tables of 2^h entries share the a columns, b = ceil(a / v)
+each. Which entries are read depends on the exponent, so an observer of memory accesses learns digits of it.
 """
 
 from __future__ import annotations
@@ -33,26 +31,22 @@ class CombShape:
 
     @property
     def exponent_bits(self) -> int:
-        """Length of an exponent in bits, h v b."""
         return self.rows * self.tables * self.columns
 
     @property
     def table_entries(self) -> int:
-        """Number of stored group elements, v 2^h; computing them takes about as many multiplications."""
+        """Number of stored elements; computing them takes about as many multiplications."""
         return self.tables << self.rows
 
     @property
     def multiplications(self) -> int:
-        """Number of modular multiplications and squarings per power."""
+        """Number of multiplications and squarings per power."""
         return self.tables * self.columns + self.columns - 2
 
 
 @lru_cache(maxsize=64)  # every encryptor of a run uses the same shape
 def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int = 50_000_000) -> CombShape:
-    """Return the shape with the lowest cost for `powers` powers, including the computation of its tables.
-
-    Its exponents may be a few bits longer; the limit of the tables' bytes does not hold for a single row.
-    """
+    """Return the shape with the lowest cost for `powers` powers and its tables; exponents may be a few bits longer."""
     if exponent_bits < 1:
         raise InvalidParameter(f"exponent_bits is {exponent_bits}; it must be at least 1")
     shapes = []
@@ -101,8 +95,7 @@ class FixedBaseComb:
 
     def draw(self, randomness: Randomness) -> bytes:
         """Draw the encoded digits of a uniform exponent, which are secret."""
-        size = 2 * self.shape.tables * self.shape.columns
-        return randomness.draw(size)
+        return randomness.draw(2 * self.shape.tables * self.shape.columns)
 
     def drawn_powers(self, strings: Sequence[bytes]) -> list[mpz]:
         """Return base^e for each exponent from `draw`."""

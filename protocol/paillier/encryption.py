@@ -1,17 +1,12 @@
 """Paillier encryption (1999) and its extension to degree s by Damgard and Jurik (2001), in three randomness modes.
 
-A ciphertext of m is (1 + n)^m r mod n^(s+1) with r a random n^s-th residue; s = 1 is Paillier's scheme. The mode says
-how r is drawn (docs/design.md, section 3):
+A ciphertext of m is (1 + n)^m r mod n^(s+1) with r a random n^s-th residue (docs/design.md, section 3):
 
 * `full`: r = u^(n^s) with u uniform in the units modulo n, as in the papers. The only mode that is secure towards the
   owner of the key, for ciphertexts that somebody else created, and under foreign keys.
-* `half` (default): r = h_s^a with h_s = h^(n^s), h = -x^2 mod n, and a uniform of |n|/2 bits. Indistinguishable from a
-  full-length exponent under factoring (Goldreich and Rosen 2003): u -> u^(n^s) is an isomorphism from the units modulo
-  n, whatever s is.
+* `half` (default): r = h_s^a with h_s = h^(n^s), h = -x^2 mod n, x = hash(n), and a uniform of |n|/2 bits, which is
+  indistinguishable from a full-length exponent under factoring (Goldreich and Rosen 2003).
 * `short`: the same with a of twice the security level in bits, which needs an additional assumption.
-
-x = hash(n), so that nobody can choose it. `half` and `short` keep the Jacobi symbol and assume that the observer does
-not know p and q.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 RandomnessMode = Literal["full", "half", "short"]
 RANDOMNESS_MODES: tuple[RandomnessMode, ...] = get_args(RandomnessMode)
-"""The modes that the module describes, with the weakest assumption first."""
+"""The weakest assumption first."""
 
 
 def check_mode(key: PublicKey, mode: RandomnessMode) -> None:
@@ -79,7 +74,7 @@ class Residue:
         self._root = root
 
     def root(self) -> mpz:
-        """Return the witness: a with value = h_s^a (`half`, `short`), or u with value = u^(n^s) (`full`)."""
+        """Return a with value = h_s^a (`half`, `short`), or u with value = u^(n^s) (`full`)."""
         return self._root()
 
     def __repr__(self) -> str:
@@ -105,15 +100,10 @@ class Encryptor:
         randomness: Randomness = SYSTEM,
         expected: int = 4096,
     ) -> None:
-        """Create an encryptor.
+        """Create an encryptor; raise UnsuitableKeyError for mode `half` or `short` under a foreign key.
 
-        Args:
-            randomness: source of the exponents.
-            expected: approximate number of ciphertexts, which determines the size of the comb's tables (at most 25 MB
-                times s + 1 per process, shared by all encryptors of the same key, mode and shape).
-
-        Raises:
-            UnsuitableKeyError: mode `half` or `short` under a foreign key.
+        About so many `expected` ciphertexts determine the size of the comb's tables (at most 25 MB times s + 1 per
+        process, shared by all encryptors of the same key, mode and shape).
         """
         check_mode(key, mode)
         self.key, self.mode = key, mode
@@ -137,10 +127,7 @@ class Encryptor:
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, exponents, strict=True)]
 
     def encrypt(self, plaintexts: Sequence[mpz]) -> tuple[mpz, ...]:
-        """Encrypt integers in [0, n^s), one ciphertext each.
-
-        Raises PackingError for a plaintext that is out of range, or not an integer.
-        """
+        """Encrypt integers in [0, n^s), one ciphertext each; raise PackingError for anything else."""
         return self._encrypt(plaintexts)[0]
 
     def encrypt_with_witness(self, plaintexts: Sequence[mpz]) -> tuple[tuple[mpz, ...], Witness]:

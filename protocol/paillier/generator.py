@@ -1,8 +1,6 @@
 """Powers of 1 + n modulo n^(s+1) and their logarithms (Damgard and Jurik 2001).
 
-1 + n has order n^s, and its binomial series has s + 1 terms modulo n^(s+1). The series log(1 + x) = x - x^2/2 + x^3/3 -
-... is finite as well if n divides x, so m = log((1 + n)^m) / log(1 + n), where both logarithms are multiples of n. No
-factor of n is as small as s, so 2 .. s are invertible.
+Both series are finite modulo n^(s+1), and no factor of n is as small as s, so 2 .. s are invertible.
 """
 
 from __future__ import annotations

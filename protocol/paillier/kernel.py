@@ -1,10 +1,8 @@
 """Arithmetic modulo n^D, by gmpy2 or, where the processor has AVX-512 IFMA, eight products at a time.
 
-A `Ring` computes with numpy arrays whose last axis is one element: the D digits of a number to the base n, so that a
-product modulo n^D takes D (D + 1) / 2 products of digits and D divisions by n. With IFMA (ifma.c, built if there is a
-compiler) a digit is a row of 52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985). Both
-kernels give identical numbers. The environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select one; with
-"gmpy2" no other C extension is used either (`compiled`).
+A `Ring` computes with numpy arrays whose last axis is one element: the D digits of a number to the base n. With IFMA
+(ifma.c) a digit is a row of 52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985). Both
+kernels give identical numbers. PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select one.
 """
 
 from __future__ import annotations

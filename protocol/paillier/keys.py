@@ -46,15 +46,10 @@ def _parts(key: PublicKey) -> dict[str, Any]:
 
 @storable_as(_parts)
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
-    """A public key. Functions of phe raise DegreeError for a degree above 1.
+    """A public key of degree 1 to 4; InvalidParameter for an n that is even or has fewer than 64 bits.
 
-    Attributes:
-        n: the modulus.
-        form: "psephos" if whoever generated the key states that it has the form above, else "foreign".
-        degree: s, 1 to 4.
-
-    Raises:
-        InvalidParameter: n is even or has fewer than 64 bits, or the degree is out of range.
+    Functions of phe raise DegreeError for a degree above 1. `form` is "psephos" if whoever generated the key states
+    that it has the form above.
     """
 
     def __init__(self, n: int, *, form: KeyForm = "foreign", degree: int = 1) -> None:
@@ -108,7 +103,6 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @cached_property
     def identifier(self) -> bytes:
-        """SHA-256 of n, form and degree, 32 bytes, by which messages identify the key."""
         size = (self.bits + 7) // 8
         kind = self.form if self.degree == 1 else f"{self.form}, degree {self.degree}"
         return hashlib.sha256(b"psephos public key\0" + kind.encode() + b"\0" + self.n.to_bytes(size, "big")).digest()
@@ -144,19 +138,20 @@ def check_key_bits(bits: int, *, test_key: bool = False) -> None:
 
 
 def check_modulus(n: int) -> None:
-    """Raise InvalidParameter for a modulus that is a prime, a power, or has a small factor, without its factors."""
+    """Raise InvalidParameter for a modulus that is a prime, a power, or has a small factor."""
     for failed, what in (
         (gmpy2.is_prime(n), "is a prime"),
         (gmpy2.is_power(n), "is a perfect power"),
-        (gmpy2.gcd(n, _small_primes()) != 1, "has a prime factor below 2^16"),
+        (gmpy2.gcd(n, 2 * odd_primorial(2**16)) != 1, "has a prime factor below 2^16"),
     ):
         if failed:
             raise InvalidParameter(f"the modulus {what}; a Paillier modulus must be the product of two large primes")
 
 
 @cache
-def _small_primes() -> mpz:
-    return gmpy2.primorial(2**16)
+def odd_primorial(bound: int) -> mpz:
+    """Return the product of the odd primes up to a bound."""
+    return gmpy2.primorial(bound) // 2
 
 
 def check_strength(bits: int, test_key: bool = False) -> None:

@@ -31,15 +31,13 @@ IntegerVector = Sequence[int] | NDArray[np.integer]
 class PackingPlan:
     """How integer vectors of one length are packed into plaintexts under a key of `key_bits` bits.
 
+    Raises PackingError: a field is not an integer or out of range, or a sum does not fit into a plaintext.
+
     Attributes:
         length: number of entries of a vector.
         addends: largest number of vectors that may be added.
         minimum, maximum: range of an entry of one addend, both included; minimum <= 0 <= maximum.
-        key_bits: length of n.
         degree: s of the key; plaintexts stay below 2^(s (key_bits - 1)) <= n^s.
-
-    Raises:
-        PackingError: a field is not an integer or out of range, or a sum does not fit into a plaintext.
     """
 
     length: int
@@ -103,17 +101,12 @@ class PackingPlan:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the plan, 32 bytes, which identifies it in messages."""
         degree = (self.degree,) if self.degree > 1 else ()
         fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits, *degree)
         return hashlib.sha256(b"psephos packing plan, radix\0" + repr(fields).encode()).digest()
 
     def pack(self, values: IntegerVector) -> list[mpz]:
-        """Pack `length` integers in [minimum, maximum] into `ciphertexts` plaintexts in [0, n^s).
-
-        Raises:
-            PackingError: another length, an entry that is not an integer, or one out of range.
-        """
+        """Pack `length` integers in [minimum, maximum] into `ciphertexts` plaintexts; raise PackingError for others."""
         self._check(values)
         block = np.zeros((self.ciphertexts, self._limbs * self._powers.size), dtype=self._powers.dtype)
         slots = np.zeros((self.ciphertexts, self.slots_per_plaintext), dtype=block.dtype)
@@ -123,11 +116,7 @@ class PackingPlan:
         return [_compose(row, self._limb) for row in limbs.tolist()]
 
     def unpack(self, plaintexts: Sequence[int | mpz], addends: int) -> list[int]:
-        """Unpack the sum of `addends` packed vectors: from `ciphertexts` plaintexts to `length` integers.
-
-        Raises:
-            PackingError: a wrong number of plaintexts or addends, or a slot that `addends` vectors cannot sum to.
-        """
+        """Unpack the sum of `addends` packed vectors; raise PackingError for what so many cannot sum to."""
         if not 1 <= addends <= self.addends:
             raise PackingError(f"the plan has room for 1 to {self.addends} addends, not {addends}")
         if len(plaintexts) != self.ciphertexts:
@@ -190,7 +179,7 @@ def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, m
 
 
 def _compose(digits: Sequence[int | mpz], radix: mpz) -> mpz:
-    """Return sum_i digits[i] radix^i, by combining neighbours, which takes fewer long products than Horner's rule."""
+    """Return sum_i digits[i] radix^i, by combining neighbours."""
     while len(digits) > 1:
         joined = [low + high * radix for low, high in zip(digits[::2], digits[1::2], strict=False)]
         digits = [*joined, digits[-1]] if len(digits) % 2 else joined

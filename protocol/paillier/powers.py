@@ -1,15 +1,8 @@
 """Products of powers of several bases.
 
-`public_power` verifies proofs: its exponents are short and public. For some hundred bases every five of them share a
-table of their 32 products, and one bit of all exponents is processed at a time (Straus 1964). For thousands:
-Pippenger's buckets (1976). Each window of w bits sorts the bases into 2^w buckets; a running product over the buckets,
-from the last to the first, raises the bucket of digit k to the power k. Eight independent windows are processed at a
-time (`kernel`).
-
-`multi_powers` raises the same bases to many long exponents, by windows that share their squarings. A party of the
-repaired Pathak protocol raises the ciphertext of every rung to its packed noise. Noise fills only part of a slot, so
-most windows are zero in all exponents and are skipped: timing depends on the exponents (docs/security/index.md, "What
-is not protected").
+`public_power` verifies proofs: its exponents are short and public. `multi_powers` raises the same bases to many long
+exponents, as a party of the repaired Pathak protocol does; its timing depends on them (docs/security/index.md, "What is
+not protected").
 """
 
 from __future__ import annotations
@@ -29,7 +22,7 @@ _SHARE = 5
 
 
 def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> mpz:
-    """Return prod_i bases[i]^exponents[i]."""
+    """Return prod_i bases[i]^exponents[i], by shared tables for few bases, else by Pippenger's buckets (1976)."""
     if len(bases) != len(exponents) or min(exponents, default=0) < 0:
         raise InvalidParameter("every base needs one exponent, and none may be negative")
     bits = max((int(e).bit_length() for e in exponents), default=0)
@@ -53,7 +46,7 @@ def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> 
 
 
 def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits: int) -> mpz:
-    """Return the product by Straus' method."""
+    """Return the product by Straus' method (1964): every five bases share a table of their products, bit by bit."""
     groups, size = -(-len(bases) // _SHARE), (bits + 7) // 8
     factors = ring.array([*bases, *[mpz(1)] * (-len(bases) % _SHARE)])
     factors = factors.reshape(groups, _SHARE, *factors.shape[1:])
@@ -68,7 +61,7 @@ def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits:
 
 
 def _weighted(ring: Ring, factors: Array, digits: Array) -> list[mpz]:
-    """Return the product of factors^digit for each window, a column of `digits`, by Pippenger's buckets."""
+    """Return the product of factors^digit for each window, a column of `digits`."""
     one, places = ring.array([mpz(1)]), np.arange(digits.shape[1])
     count = max(digits.max(), 1) + 1
     buckets = np.repeat(one, len(places) * count, axis=0).reshape(len(places), count, *one.shape[1:])
@@ -85,7 +78,7 @@ _WINDOW = 6  # bits
 
 
 def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], ring: Ring) -> list[mpz]:
-    """Return prod_i bases[i]^row[i] for each row of exponents."""
+    """Return prod_i bases[i]^row[i] for each row of exponents, by windows that share their squarings."""
     if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
         raise InvalidParameter("every base needs one exponent, and none may be negative")
     powers = [ring.array([mpz(1)] * len(bases)), ring.array(bases)]

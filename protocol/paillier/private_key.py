@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from functools import cache, cached_property
+from functools import cached_property
 
 import gmpy2
 import phe
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, WrongKeyError
-from psephos.protocol.paillier.ciphertexts import check_ciphertext
+from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.generator import logarithm
 from psephos.protocol.paillier.kernel import Ring, ring
-from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, KeyForm, PublicKey, check_degree, check_key_bits
+from psephos.protocol.paillier.keys import (
+    DEFAULT_KEY_BITS,
+    KeyForm,
+    PublicKey,
+    check_degree,
+    check_key_bits,
+    odd_primorial,
+)
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-_SMALL_PRIME_BOUND = 2**16
 _SMALLEST_PRIME_BOUND = 100
 """The product of the odd primes below this is short, so a gcd with it is quick; it rejects 96 % of all candidates."""
 
@@ -62,7 +68,7 @@ class PrivateKey:
         Raises CiphertextError unless the ciphertext is a unit modulo n^(s+1).
         """
         c = mpz(ciphertext)
-        check_ciphertext(self.public_key, c)
+        check_ciphertexts(self.public_key, (c,))
         of_p, of_q, hp, hq, p_inverse = self._crt
         s, p_power, q_power = self.public_key.degree, self._p**self.public_key.degree, self._q**self.public_key.degree
         mp = logarithm(of_p.power([c], self._p - 1)[0], self._p, s) * hp % p_power
@@ -89,16 +95,9 @@ class PrivateKey:
 def generate_private_key(
     bits: int = DEFAULT_KEY_BITS, *, degree: int = 1, test_key: bool = False, randomness: Randomness = SYSTEM
 ) -> PrivateKey:
-    """Generate a key of form "psephos"; takes less than a second at 3072 bits.
+    """Generate a key of form "psephos" whose n has exactly so many bits, an even number.
 
-    Candidates are drawn independently, so the primes are uniform among those of the form.
-
-    Args:
-        bits: exact length of n, even.
-        degree: s; plaintexts are integers modulo n^s.
-
-    Raises:
-        WeakKeyError: `bits` is below 2048 and `test_key` is not set.
+    The primes are uniform among those of the form. Raises WeakKeyError for fewer than 2048 bits without `test_key`.
     """
     check_key_bits(bits, test_key=test_key)
     check_degree(degree)
@@ -123,13 +122,7 @@ def _prime(bits: int, randomness: Randomness) -> mpz:
 def form_bound(prime_bits: int) -> int:
     """Return the bound below which (p - 1)/2 of form "psephos" has no prime factor, for primes of this length."""
     # Short primes of test keys could not avoid all factors below 2^16; from 128 bits on the full bound holds.
-    return int(min(_SMALL_PRIME_BOUND, 2 ** (prime_bits // 8)))
-
-
-@cache
-def odd_primorial(bound: int) -> mpz:
-    """Return the product of the odd primes up to a bound."""
-    return gmpy2.primorial(bound) // 2
+    return int(min(2**16, 2 ** (prime_bits // 8)))
 
 
 def _has_psephos_form(p: mpz, q: mpz) -> bool:

@@ -1,15 +1,10 @@
-"""t-of-n threshold decryption (docs/design.md, section 3).
-
-Sources: Shoup 2000; Damgard and Jurik 2001; theta: Nishide and Sakurai 2010.
+"""t-of-n threshold decryption (Shoup 2000; Damgard and Jurik 2001; theta: Nishide and Sakurai 2010; docs/design.md).
 
 The holders share an exponent d, a multiple of lambda, over the integers; theta = d mod n^s is public. A trusted dealer
-uses the d with theta = 1 and is the only role that ever has p and q. Without a dealer (`psephos.protocol.ceremony`),
-d = beta (p - 1)(q - 1) for a beta that nobody knows. The partial decryption of c by holder j is c^(2 Delta f(j)). The
-squares of t of them, raised to integer Lagrange coefficients, multiply to c^(4 Delta^3 d) = (1 + n)^(4 Delta^3 theta
-m). That value must be 1 mod n, which a random wrong partial decryption satisfies with probability about 1/n, and m must
-be a sum that the packing plan allows. A partial decryption can be chosen to pass both checks; the verification values
-v_j allow a proof against that (`psephos.protocol.proofs.opening`). No such proof detects a sign, as the element -1 of
-order 2 is known, so the squares are combined (Shoup 2000).
+uses the d with theta = 1; without one (`psephos.protocol.ceremony`), d = beta (p - 1)(q - 1) for a beta that nobody
+knows. The partial decryption of c by holder j is c^(2 Delta f(j)). The squares of t of them, raised to integer Lagrange
+coefficients, multiply to (1 + n)^(4 Delta^3 theta m); squares, since no proof detects a sign (Shoup 2000). That value
+must be 1 mod n, and m a sum that the packing plan allows; what passes both is caught by `proofs.opening`.
 """
 
 from __future__ import annotations
@@ -40,21 +35,15 @@ MAX_HOLDERS = 255
 @storable
 @dataclass(frozen=True)
 class ThresholdKey:
-    """The public part of a shared key.
+    """The public part of a shared key; raise InvalidParameter or CiphertextError where its parts do not fit together.
 
     Attributes:
-        key: the public key.
-        holders: n.
+        holders: n, at most 255.
         threshold: t; any t of the n holders decrypt a ciphertext.
         ceremony: 16 bytes that identify the key setup, so that shares of two setups of one key are not mixed.
         verification_base: v, a square modulo n^(s+1).
         verification_values: v_j = v^(2 Delta f(j)) of holders 1 .. n, which the proofs of partial decryptions refer to.
         theta: d modulo n^s, a unit.
-
-    Raises:
-        InvalidParameter: unless 1 <= t <= n <= 255, the ceremony has 16 bytes, every holder has a verification value,
-            and theta is a unit.
-        CiphertextError: a verification value is not a unit.
     """
 
     key: PublicKey
@@ -119,10 +108,9 @@ class KeyShare:
         return mpz(2 * self.threshold_key.delta * self._share)
 
     def partially_decrypt(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
-        """Return c^(2 Delta f(j)) mod n^(s+1) of each ciphertext c; raise CiphertextError unless all are units.
+        """Return c^(2 Delta f(j)) mod n^(s+1) of each c, any ciphertext; raise CiphertextError unless all are units.
 
-        This method decrypts any ciphertext. Protocols use `parties.KeyHolder`, which opens only the product of the
-        ballots that it observed, once.
+        Protocols use `parties.KeyHolder`, which opens only the product of the ballots that it observed, once.
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
@@ -138,14 +126,9 @@ class KeyShare:
 def deal(
     private_key: PrivateKey, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
 ) -> tuple[ThresholdKey, list[KeyShare]]:
-    """Share the decryption exponent of a private key t of n among holders, as a trusted dealer.
+    """Share a private key t of n, as a trusted dealer, who sends each share to its holder and deletes the key.
 
-    Returns:
-        The threshold key and the shares of holders 1 .. n, each for one holder over a private channel. The dealer must
-        delete the private key.
-
-    Raises:
-        InvalidParameter: unless 1 <= t <= n <= 255.
+    Raises InvalidParameter unless 1 <= t <= n <= 255.
     """
     public = private_key.public_key
     ceremony = randomness.draw(16)
@@ -159,10 +142,7 @@ def deal(
 
 
 def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> list[int]:
-    """Combine partial decryptions of t or more holders into plaintexts.
-
-    Raises ThresholdError, or WrongPartialDecryptionError where they do not combine.
-    """
+    """Combine t or more partial decryptions; raise ThresholdError or WrongPartialDecryptionError."""
     key, threshold = threshold_key.key, threshold_key.threshold
     if len(parts) < threshold:
         raise ThresholdError(f"decryption takes {threshold} partial decryptions, and there are {len(parts)}")

@@ -1,19 +1,14 @@
 """Proof that a ballot is bounded: every entry in the range of its plan, and the sum of their squares at most a bound.
 
-The same five steps, the same matrices and the same link to the Paillier plaintexts as the proof of validity
-(`psephos.protocol.proofs.codewords`), with three differences.
+The steps of `psephos.protocol.proofs.codewords`, with three differences (docs/security/proofs.md, theorem 4).
 
-* *Range.* The range of the plan has exactly T^j integers. A sender writes each entry less the plan's minimum in j
-  digits to the base T, and shows for every digit d that it is one of 0, ..., T - 1 by a look-up (LogUp: Haboeck 2022):
-  it commits to the digits and to how often each value t occurs, m_t, before a challenge alpha in the field of p^2
-  elements, not in that of p; then to h = 1/(alpha + d) for every digit; and the h sum to the sum of m_t/(alpha + t).
-* *Norm.* The bound less the sum of squares is a slack that is not negative. Slack and carries are committed as digits
-  to the base T as well, and some equations between products of parts of the entries hold (`norm_equations`). The
-  products are not committed: the third answer of step 4 contains them.
+* *Range.* The range of the plan has exactly T^j integers. An entry less the plan's minimum is written in j digits to
+  the base T, and a look-up (LogUp: Haboeck 2022) shows that every digit d is one of 0, ..., T - 1: the sender commits
+  to the digits and to how often each value t occurs, m_t, before a challenge alpha in the field of p^2 elements, then
+  to h = 1/(alpha + d) for every digit; and the h sum to the sum of m_t/(alpha + t).
+* *Norm.* The bound less the sum of squares is a slack that is not negative (`norm_equations`); slack and carries are
+  committed as digits, too.
 * *Mask.* mu has digits to the base T, not bits.
-
-The soundness error is that of the proof of validity plus (N + T)/(p^2 - p) for N digits, it is complete without error,
-and zero knowledge up to 2^-79 (docs/security/proofs.md, theorem 4).
 """
 
 from __future__ import annotations
@@ -38,6 +33,7 @@ from psephos.protocol.proofs.codewords import (
     PRIMES,
     ChallengeChain,
     MatrixLayout,
+    MatrixSizes,
     Prover,
     Verification,
     Weights,
@@ -65,23 +61,19 @@ LARGEST_BASE = 1 << 14
 MOST_DIGITS = 8
 """Largest number of digits of an entry."""
 
-LOOKUP_EQUATIONS = 2
-"""Equations of the look-up: both components of one in the field of p^2 elements."""
-
 Table = tuple[Words, Words]
 """Elements of the field of p^2 elements: the two components of each."""
 
 Lookup = tuple[tuple[int, int], Table]
-"""The challenge alpha, and 1/(alpha + t) for t = 0, ..., T - 1, (T,) each."""
+"""The challenge alpha, and 1/(alpha + t) for t = 0, ..., T - 1."""
 
 Vector = Sequence[int] | NDArray[np.integer]
 """The entries of a ballot, integers of any size."""
 
 
 def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, maximum: int) -> PackingPlan:
-    """Return the plan with the shortest proof whose range contains [minimum, maximum].
+    """Return the plan with the shortest proof whose range, of T^j integers, contains [minimum, maximum].
 
-    The range of the result has T^j integers for some T and j, so it is wider by a factor of at most (1 + 1/T)^j.
     Entries outside [minimum, maximum] but within the result's range can be proved.
     """
     best: BoundedLayout | None = None
@@ -109,14 +101,11 @@ _TOO_WIDE = (
 
 @dataclass(frozen=True)
 class BoundedLayout(MatrixLayout):
-    """The layout of the committed matrices, derived from public numbers; `of` chooses base, digits and degree.
+    """The layout of the committed matrices; `of` chooses base T, digits j and degree k.
 
     Attributes:
-        plan: how the ballot is packed; its range has base^digits integers, as that of `bounded_plan`.
+        plan: its range has base^digits integers, as that of `bounded_plan`.
         square_bound: the largest sum of squares of the entries that can be proved.
-        base: T, the number of values of a digit.
-        digits: j, the number of digits of an entry.
-        degree: k, the number of points that determine a row, a power of two.
     """
 
     label: ClassVar[str] = "psephos bounded ballot"
@@ -136,7 +125,7 @@ class BoundedLayout(MatrixLayout):
             raise InvalidParameter(f"the range is not of {self.base}^{self.digits} integers; use bounded_plan")
         if not 0 <= self.square_bound <= plan.length * max(-plan.minimum, plan.maximum) ** 2:
             raise InvalidParameter(f"no {plan.length} entries can have squares that sum to {self.square_bound}")
-        linked = (1 << 31) * (self._linked * (self.base - 1) + (1 << self.quotient_bits))
+        linked = (1 << 31) * (self._linked * (self.base - 1) + (1 << self.sizes.quotient_bits))
         if plan.length >= 1 << 24 or linked >> 63 or not self.norm.fits:
             raise InvalidParameter(_TOO_WIDE.format(plan.length, plan.minimum, plan.maximum))
 
@@ -158,20 +147,16 @@ class BoundedLayout(MatrixLayout):
         points = self.blocks * self.used
         return NormEquations.of(self.plan.minimum, self.base, self.digits, points, self.square_bound)
 
-    @property
+    @cached_property
     def cost(self) -> tuple[bool, int]:
         """What the layout of a ballot has least of: more than two parts of an entry, then bytes."""
         return len(self.norm.split.places) > FEWEST_PARTS, self.least_bytes
 
-    @property
+    @cached_property
     def numbers(self) -> str:
         return f"{self.square_bound} {self.base} {self.digits}"
 
-    @property
-    def equation_count(self) -> int:
-        return PRIMES + self.norm.count + LOOKUP_EQUATIONS
-
-    @property
+    @cached_property
     def blocks(self) -> int:
         return -(-self.plan.length // self.used)
 
@@ -182,37 +167,26 @@ class BoundedLayout(MatrixLayout):
         return digit_count(mpz(1) << bits, self.base)
 
     @cached_property
-    def mask_bits(self) -> int:
-        return int((mpz(self.base) ** self.mask_digits).bit_length())
-
-    @property
     def _linked(self) -> int:
         return self.plan.length * self.digits + self.mask_digits
 
-    @property
-    def quotient_bits(self) -> int:
-        return (self._linked * (self.base - 1)).bit_length()
-
-    @property
+    @cached_property
     def digit_rows(self) -> int:
         loose = self.mask_digits + sum(len(weights) for weights in self.norm.auxiliary)
         return self.blocks * self.digits + -(-loose // self.used)
 
-    @property
-    def first_rows(self) -> int:
-        return self.digit_rows + -(-self.base // self.used)
-
-    @property
-    def quotient_rows(self) -> int:
-        return -(-PRIMES * self.quotient_bits // self.used)
-
-    @property
-    def second_rows(self) -> int:
-        return 2 * self.digit_rows + self.quotient_rows
-
-    @property
-    def constraint_count(self) -> int:
-        return 2 * self.digit_rows + self.quotient_rows
+    @cached_property
+    def sizes(self) -> MatrixSizes:
+        quotient_bits = (self._linked * (self.base - 1)).bit_length()
+        second = 2 * self.digit_rows - (-PRIMES * quotient_bits // self.used)
+        return MatrixSizes(
+            mask_bits=int((mpz(self.base) ** self.mask_digits).bit_length()),
+            quotient_bits=quotient_bits,
+            first_rows=self.digit_rows - (-self.base // self.used),
+            second_rows=second,
+            constraint_count=second,
+            equation_count=PRIMES + self.norm.count + 2,  # the look-up has two components
+        )
 
     def admits(self, entries: Vector) -> bool:
         """Return whether a vector of integers, (S,), is in the range of the plan and within the bound."""
@@ -269,7 +243,7 @@ class BoundedLayout(MatrixLayout):
         return sum(int(g) * side for g, side in zip(combine, sides, strict=True)) % PRIME
 
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
-        first, inverses = self.first_rows, 2 * self.digit_rows
+        first, inverses = self.sizes.first_rows, 2 * self.digit_rows
         total = add(
             sum_of_products(linear[:first], rows[:first]), sum_of_products(linear[first:], rows[first + inverses :])
         )
@@ -294,7 +268,7 @@ class BoundedLayout(MatrixLayout):
     def constraints(self, rows: Words, lookup: Lookup) -> Words:
         """Return both components of (alpha + d) h - 1 for every digit, and x^2 - x for every bit of a quotient."""
         alpha, _table = lookup
-        digits, inverses = rows[: self.digit_rows], rows[self.first_rows :]
+        digits, inverses = rows[: self.digit_rows], rows[self.sizes.first_rows :]
         h0, h1 = inverses[: self.digit_rows], inverses[self.digit_rows : 2 * self.digit_rows]
         bits = inverses[2 * self.digit_rows :]
         shifted = add(digits, _word(alpha[0]))

@@ -1,22 +1,8 @@
 """Hash-based proofs about the plaintexts of a ballot, after Ligero (Ames, Hazay, Ishai and Venkitasubramaniam 2017).
 
 A sender commits to rows of field elements and shows that they are the plaintexts of its ciphertexts and that equations
-between them hold. `validity` and `bounded` say what the rows hold; the steps are the same. It needs no trusted set-up
-and no group besides Paillier's.
-
-1. The sender writes its entries and the digits of a random mask mu into the rows of a matrix, extends every row to a
-   Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n)^mu h_s^alpha.
-2. Challenges e_l. It answers z = mu + sum e_l m_l over the integers and w = alpha + sum e_l a_l, which satisfy
-   (1 + n)^z h_s^w = A prod c_l^(e_l): the proof of knowledge with an answer that is not reduced modulo n^s.
-3. Challenges: six random primes q. The plaintexts are m_l = sum_j v_lj radix^j, so the equation of step 2 is one
-   between digits, and it holds over the integers when it holds modulo each q: z = sum (digit)(coefficient mod q) - q t.
-   The sender commits to the bits of the quotients t.
-4. Challenges: random combinations. It answers with polynomials which show that all rows are (near) codewords, that the
-   constraints vanish wherever rows hold data, and that the equations of step 3 hold.
-5. Challenges: which columns to open.
-
-All challenges come from one hash chain (Fiat-Shamir). The soundness error is below 2^-100 per computed hash (2^-87
-under the longest keys of degree 4), and the proof is zero knowledge up to 2^-79 (docs/security/proofs.md, theorem 3).
+between them hold. `validity` and `bounded` say what the rows hold; `Prover.run` has the five steps, and
+docs/security/proofs.md, theorem 3, what they prove.
 """
 
 from __future__ import annotations
@@ -26,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import gmpy2
 import numpy as np
@@ -77,16 +63,30 @@ SALT_BYTES = 32
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights in z of all committed digits, modulo each of the primes q (step 3).
-
-    Attributes:
-        entries: of the digits of the entries, e_l radix^j times that of the digit, (PRIMES, digits).
-        mask: of the digits of mu, (PRIMES, digits of mu).
-    """
+    """The weights in z of the digits of the entries and of mu, (PRIMES, digits), modulo each of the primes (step 3)."""
 
     primes: Sequence[int]
     entries: Words
     mask: Words
+
+
+class MatrixSizes(NamedTuple):
+    """Sizes of the committed matrices.
+
+    Attributes:
+        mask_bits: length of mu; z is one bit longer at most.
+        quotient_bits: length of each quotient t, which is smaller than the sum of the digits.
+        first_rows, second_rows: rows of the two matrices, without the masks of the answers.
+        constraint_count: rows of `MatrixLayout.constraints`.
+        equation_count: equations between integers or field elements.
+    """
+
+    mask_bits: int
+    quotient_bits: int
+    first_rows: int
+    second_rows: int
+    constraint_count: int
+    equation_count: int
 
 
 class MatrixLayout(ABC):
@@ -108,33 +108,7 @@ class MatrixLayout(ABC):
 
     @property
     @abstractmethod
-    def mask_bits(self) -> int:
-        """Length of mu in bits; z is one bit longer at most."""
-
-    @property
-    @abstractmethod
-    def quotient_bits(self) -> int:
-        """Length of each quotient t in bits; t is smaller than the sum of the digits."""
-
-    @property
-    @abstractmethod
-    def first_rows(self) -> int:
-        """Number of rows of the first matrix, without the masks of the answers."""
-
-    @property
-    @abstractmethod
-    def second_rows(self) -> int:
-        """Number of rows of the second matrix."""
-
-    @property
-    @abstractmethod
-    def constraint_count(self) -> int:
-        """Number of rows of `constraints`."""
-
-    @property
-    @abstractmethod
-    def equation_count(self) -> int:
-        """Number of equations between integers or field elements."""
+    def sizes(self) -> MatrixSizes: ...
 
     @abstractmethod
     def lookup(self, chain: ChallengeChain) -> Any:
@@ -150,21 +124,15 @@ class MatrixLayout(ABC):
 
     @abstractmethod
     def linear_values(self, weights: Weights, lookup: Any, combine: Words) -> Words:
-        """Combine the equations by coefficients (REPEATS, equation_count) into weights of what rows hold.
-
-        Returns the weights where rows hold data, (REPEATS rows, used); where rows are random they are 0.
-        """
+        """Combine the equations by coefficients (REPEATS, count) into weights of data, (REPEATS rows, used)."""
 
     @abstractmethod
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
-        """Return one combination, coefficients (equation_count,), of all equations at some points.
-
-        `rows` are values of all rows, (rows, points), `linear` those of `linear_values`, (weighted rows, points).
-        """
+        """Combine all equations by coefficients, at points of the rows and of `linear_values`, (rows, points) each."""
 
     @abstractmethod
     def target(self, z: mpz, primes: Sequence[int], combine: Words) -> int:
-        """Return what one combination of the equations sums to, for its coefficients, (equation_count,)."""
+        """Return what the equations sum to, combined by coefficients (equation_count,)."""
 
     @abstractmethod
     def total(self, equation: Words) -> int:
@@ -181,10 +149,9 @@ class MatrixLayout(ABC):
         return ChallengeChain(self.label, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
 
     def masks(self, randomness: Randomness) -> tuple[Words, Words, Words]:
-        """Draw polynomials that mask the answers of step 4, by coefficients.
+        """Draw uniform polynomials that mask the answers of step 4, by coefficients.
 
-        Uniform ones of degree below k, (REPEATS, k); uniform ones of degree below 2 k that vanish where rows hold data,
-        and uniform ones of that degree whose `total` is 0, (REPEATS, 2 k) each.
+        Of degree below k, (REPEATS, k), and below 2 k: zero where rows hold data, and of `total` 0, (REPEATS, 2 k).
         """
         k = self.degree
         any_ = uniform(REPEATS * k, randomness).reshape(REPEATS, k)
@@ -202,7 +169,7 @@ class MatrixLayout(ABC):
     def quotient_weights(self, weights: Weights, combine: Words) -> Words:
         """Return the weights of the bits of the quotients, (REPEATS, bits), for coefficients (REPEATS, PRIMES)."""
         modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
-        return mul(mul(combine, modulus)[:, :, None], powers(2, self.quotient_bits)).reshape(len(combine), -1)
+        return mul(mul(combine, modulus)[:, :, None], powers(2, self.sizes.quotient_bits)).reshape(len(combine), -1)
 
     @property
     def used(self) -> int:
@@ -216,21 +183,21 @@ class MatrixLayout(ABC):
     @property
     def least_bytes(self) -> int:
         """Approximate length of a proof in bytes, to compare layouts of one ballot."""
-        rows = self.first_rows + self.second_rows + 3 * REPEATS
+        rows = self.sizes.first_rows + self.sizes.second_rows + 3 * REPEATS
         return 8 * (QUERIES * rows + 5 * REPEATS * self.degree)
 
     @property
     def longest_proof(self) -> int:
         """Length of the longest proof in bytes; the number of hashes that open the columns depends on their places."""
         committed = 2 * HASH_BYTES + self.key.ciphertext_bytes + sum(self.proof_parts)
-        leaves = 2 * SALT_BYTES + 8 * (self.first_rows + self.second_rows + 3 * REPEATS)
+        leaves = 2 * SALT_BYTES + 8 * (self.sizes.first_rows + self.sizes.second_rows + 3 * REPEATS)
         paths = 2 * (2 + QUERIES * HASH_BYTES * self.size.bit_length())
         return committed + QUERIES * leaves + paths
 
     @cached_property
     def proof_parts(self) -> tuple[int, int, int]:
         """Lengths of z, of w, and of all polynomials in bytes."""
-        return (self.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
+        return (self.sizes.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
 
     def bits(self, numbers: Sequence[int], width: int) -> Words:
         """Return the bits of numbers, `width` each, least significant first, as rows of `used` entries."""
@@ -313,10 +280,7 @@ def padded(polynomials: Words, width: int) -> Words:
 
 
 def block_rows(table: Words, used: int, filling: Words) -> Words:
-    """Arrange a table (S, m) as m rows of `used` entries for each block of lines, (blocks m, used).
-
-    The last block is filled with copies of the line `filling`, (m,).
-    """
+    """Arrange a table (S, m) as rows (blocks m, used), the last block filled with copies of the line `filling`."""
     blocks, width = -(-len(table) // used), table.shape[1]
     full = np.empty((blocks * used, width), dtype=np.uint64)
     full[: len(table)], full[len(table) :] = table, filling
@@ -344,9 +308,9 @@ class Combinations:
     """The challenges of step 4, REPEATS times: weights of rows, of constraints and of equations."""
 
     def __init__(self, chain: ChallengeChain, layout: MatrixLayout) -> None:
-        self.rows = chain.elements("rows", (REPEATS, layout.first_rows + layout.second_rows))
-        self.constraints = chain.elements("squares", (REPEATS, layout.constraint_count))
-        self.equations = chain.elements("equations", (REPEATS, layout.equation_count))
+        self.rows = chain.elements("rows", (REPEATS, layout.sizes.first_rows + layout.sizes.second_rows))
+        self.constraints = chain.elements("squares", (REPEATS, layout.sizes.constraint_count))
+        self.equations = chain.elements("equations", (REPEATS, layout.sizes.equation_count))
 
 
 class Prover(ABC):
@@ -368,7 +332,7 @@ class Prover(ABC):
 
     def run(self) -> bytes:
         layout, key, chain = self.layout, self.layout.key, self.chain
-        # 1
+        # 1. Commit to entries and to the digits of a random mask mu, as Reed-Solomon codewords; announce mu.
         mu, exponent = self.draw_mask(), mpz(self.randomness.bits(mask_bits(key)))
         announcement = generator_power(key, mu) * base_power(key, exponent) % key.ciphertext_modulus
         announced = announcement.to_bytes(key.ciphertext_bytes, "little")
@@ -376,21 +340,21 @@ class Prover(ABC):
         masks = self.masks()
         first = self.commit(np.concatenate([padded(part, 2 * layout.degree) for part in (rows, *masks)]))
         chain.absorb(first.tree.root, announced)
-        # 2
+        # 2. Answer challenges e_l by z = mu + sum e_l m_l over the integers, which is not reduced modulo n^s.
         lookup, factors = layout.lookup(chain), chain.weights(len(self.ciphertexts))
         z = mu + sum(e * m for e, m in zip(factors, self.witness.plaintexts, strict=True))
         w = exponent + sum(e * a for e, a in zip(factors, self.witness.roots, strict=True))
         answers = z.to_bytes(layout.proof_parts[0], "little") + w.to_bytes(layout.proof_parts[1], "little")
         chain.absorb(answers)
-        # 3
+        # 3. The equation of z holds over the integers if it holds modulo random primes: commit to the quotients.
         weights = layout.weights(factors, chain.primes())
         hidden = hidden_rows(self.second_messages(weights, lookup, z), self.randomness)
         second = self.commit(hidden)
         chain.absorb(second.tree.root)
-        # 4
+        # 4. Show by random combinations that rows are near codewords, and that constraints and equations hold.
         sent = self.answers(np.concatenate([rows, hidden]), masks, weights, lookup)
         chain.absorb(sent)
-        # 5
+        # 5. Open random columns.
         places = chain.columns(layout.size)
         opened = (one.open(places) for one in (first, second))
         return b"".join((first.tree.root, second.tree.root, announced, answers, sent, *opened))
@@ -418,7 +382,7 @@ class Prover(ABC):
         totals += weights.mask.astype(np.int64) @ mask.astype(np.int64)
         pairs = zip(totals.tolist(), weights.primes, strict=True)
         quotients = [(total - int(z % prime)) // prime for total, prime in pairs]
-        return self.layout.bits(quotients, self.layout.quotient_bits)
+        return self.layout.bits(quotients, self.layout.sizes.quotient_bits)
 
     def answers(self, rows: Words, masks: tuple[Words, Words, Words], weights: Weights, lookup: Any) -> bytes:
         """Return the encoded answers of step 4, for all rows by coefficients."""
@@ -467,14 +431,14 @@ class Verification:
         polynomials = [(self._words(k), self._words(2 * k), self._words(2 * k)) for _ in range(REPEATS)]
         self.chain.absorb(self._proof[start : self._at])
         places = self.chain.columns(layout.size)
-        first = self._open(roots[0], places, layout.first_rows + 3 * REPEATS)
-        second = self._open(roots[1], places, layout.second_rows)
+        first = self._open(roots[0], places, layout.sizes.first_rows + 3 * REPEATS)
+        second = self._open(roots[1], places, layout.sizes.second_rows)
         if self._at != len(self._proof):
             raise ProofError("a proof of validity has too many bytes")
         for repeat, (_near, square, equation) in enumerate(polynomials):
             self._check_values(square, equation, layout.target(z, weights.primes, combine.equations[repeat]))
-        rows = np.concatenate([first[: layout.first_rows], second])
-        masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
+        rows = np.concatenate([first[: layout.sizes.first_rows], second])
+        masks = first[layout.sizes.first_rows :].reshape(3, REPEATS, len(places))
         sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
         answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
         linear = coefficients(padded(layout.linear_values(weights, lookup, combine.equations), k))
@@ -514,7 +478,7 @@ class Verification:
     def _check_opening(self, announcement: mpz, factors: Sequence[mpz], z: mpz, w: mpz) -> None:
         """Check the equation of step 2, up to the sign, and the ranges of its numbers."""
         key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
-        if z >> (self.layout.mask_bits + 1) or w >> answer_bits(key):
+        if z >> (self.layout.sizes.mask_bits + 1) or w >> answer_bits(key):
             raise ProofError("an answer in a proof of validity lies outside its range")
         try:
             check_ciphertexts(key, (announcement,))

@@ -1,11 +1,8 @@
 """Array arithmetic modulo the prime p = 2^64 - 2^32 + 1, and the transform between coefficients and values.
 
-p - 1 is divisible by 2^32, so roots of unity exist for every order 2^i that a Reed-Solomon code needs. Modulo p,
-2^64 = 2^32 - 1 and 2^96 = -1, so a product of two words is reduced by shifts and additions. All functions work on
-uint64 arrays with entries below p. The fast transform is that of Cooley and Tukey (1965).
-
-field.c computes, or `field_numpy`, which has the same functions and gives identical words many times slower. field.c is
-built if there is a compiler. If "gmpy2" is selected (`psephos.protocol.paillier.kernel`), numpy computes.
+All functions work on uint64 arrays with entries below p. p - 1 is divisible by 2^32, so roots of unity exist for every
+order that a Reed-Solomon code needs (Cooley and Tukey 1965). field.c computes if it was built, else `field_numpy`,
+which gives identical words; numpy also if "gmpy2" is selected (`psephos.protocol.paillier.kernel`).
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ def _words(array: Words) -> Words:
 
 
 def _entrywise(compute: Any, a: Words, b: Words) -> Words:
-    """Return what a kernel computes from two arrays entry by entry. The second is repeated, but not copied."""
+    """Return what a kernel computes entry by entry. The second array is repeated, but not copied."""
     a, b = _words(a), _words(b)
     shape = a.shape if a.shape == b.shape else np.broadcast_shapes(a.shape, b.shape)
     if a.shape != shape:
@@ -139,10 +136,7 @@ def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Wor
 
 
 def _evaluated(polynomials: Words, size: int, shift: int, places: NDArray[np.int64] | None = None) -> Words:
-    """Evaluate polynomials at `shift` times the powers of a root of order `size`, or at some of them.
-
-    The points are divided into cosets of the smallest group whose order is at least the number of coefficients.
-    """
+    """Evaluate polynomials at `shift` times the powers of a root of order `size`, coset by coset, or at some."""
     count, columns = polynomials.shape
     if columns > size:
         raise ValueError(f"{columns} coefficients are more than the {size} points")

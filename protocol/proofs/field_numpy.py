@@ -48,7 +48,7 @@ def multiply(product: Words, a: Words, b: Words) -> None:
 
 
 def _multiply(product: Words, a: Words, b: Words) -> None:
-    """Write the upper words of the products of halves into a sum that does not overflow, and reduce it modulo p."""
+    """Sum the products of halves without overflow, and reduce the result modulo p."""
     a, b = np.atleast_1d(a), np.atleast_1d(b)  # NumPy warns when a scalar wraps around
     a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     middle = a0 * b1 + (a0 * b0 >> _HALF)
@@ -103,12 +103,7 @@ def product(result: Words, left: Words, right: Words, rows: int) -> None:
 def transform(
     result: Words, polynomials: Words, twiddles: Words, scales: Words, columns: int, places: Any = slice(None)
 ) -> None:
-    """Write values of polynomials (Stockham's ordering of Cooley and Tukey 1965), all or those at some places.
-
-    Args:
-        twiddles, scales: those of `field`, which divide the points into cosets of a group.
-        columns: number of coefficients.
-    """
+    """Write values of polynomials with so many coefficients (Stockham's ordering of Cooley and Tukey 1965)."""
     length = 1 << (columns - 1).bit_length()
     scales = scales.reshape(-1, length)[:, :columns]
     step = max(1, _TOGETHER // scales.size)

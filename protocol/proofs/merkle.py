@@ -18,10 +18,7 @@ HASH_BYTES = 32
 
 
 class MerkleTree:
-    """A Merkle tree whose leaves are the columns of a matrix, (rows, columns), each behind its salt.
-
-    The number of columns is a power of two; a salt has a multiple of four bytes.
-    """
+    """A Merkle tree over the salted columns of a matrix, (rows, columns), whose number is a power of two."""
 
     def __init__(self, salts: bytes, columns: Words) -> None:
         self._levels = [_hash_columns(salts, columns)]
@@ -45,11 +42,7 @@ class MerkleTree:
 
 
 def opened_root(places: Sequence[int], salts: bytes, columns: Words, size: int, path: Sequence[bytes]) -> bytes | None:
-    """Compute the root of a tree of `size` leaves from its columns at distinct places, (rows, places).
-
-    Returns:
-        The root, or None if the path has a wrong length.
-    """
+    """Compute the root of a tree from its columns at distinct places, (rows, places); None if the path does not fit."""
     order = np.argsort(places)
     known = np.asarray(places, dtype=np.intp)[order]
     nodes = np.frombuffer(_hash_columns(salts, columns), dtype=np.uint8).reshape(-1, HASH_BYTES)[order]
@@ -70,7 +63,7 @@ def opened_root(places: Sequence[int], salts: bytes, columns: Words, size: int, 
 
 
 def _is_alone(places: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return for each place of an ascending list, (places,), whether the other child of its parent is not in it."""
+    """Return for each place of an ascending list whether the other child of its parent is not in it."""
     pairs = np.flatnonzero(places[:-1] ^ 1 == places[1:])
     alone = np.ones(len(places), dtype=np.bool_)
     alone[pairs] = alone[pairs + 1] = False

@@ -39,9 +39,7 @@ Parts = Sequence[NDArray[np.int64]]
 class EntrySplit:
     """How an entry is split into parts by its digits to the base T.
 
-    Attributes:
-        places: the number of digits of each part, the lowest first; all but the last have the same.
-        offsets: what is subtracted from the number that the digits of each part make: the parts of -minimum.
+    `places` digits make each part, the lowest first, less its offset: the `offsets` are the parts of -minimum.
     """
 
     base: int
@@ -50,7 +48,6 @@ class EntrySplit:
 
     @classmethod
     def of(cls, minimum: int, base: int, places: tuple[int, ...]) -> Self:
-        """Return the split of entries from `minimum` whose parts have so many digits."""
         radix, rest, offsets = base ** places[0], -minimum, []
         for _ in places[:-1]:
             rest, offset = divmod(rest, radix)
@@ -85,7 +82,7 @@ class EntrySplit:
         return [number.astype(np.int64) - offset for number, offset in pairs]
 
     def parts_of_digits(self, digits: Words) -> list[Words]:
-        """Return the parts as elements of the field, of digits, (digits, points), in or out of their range."""
+        """Return the parts as field elements, of digits, (digits, points), in or out of their range."""
         parts, first = [], 0
         for places, offset in zip(self.places, self.offsets, strict=True):
             negative = np.array((PRIME - offset) % PRIME, dtype=np.uint64)
@@ -100,10 +97,7 @@ class EntrySplit:
 
 @dataclass(frozen=True)
 class NormEquations:
-    """The equations for one split, and the weights of the digits that slack and carries are committed in.
-
-    `points` is the largest number of entries, those that fill the last block included; `bound` is B.
-    """
+    """The equations for the bound B and at most `points` entries, those that fill the last block included."""
 
     split: EntrySplit
     points: int
@@ -147,10 +141,7 @@ class NormEquations:
 
     @cached_property
     def auxiliary(self) -> tuple[tuple[int, ...], ...]:
-        """The weights of the digits of the slack, then of the carries plus their `offsets`.
-
-        The digits of each reach every number from 0 to the largest that an honest sender can need.
-        """
+        """The weights of the digits of the slack, then of the carries plus their `offsets`, as large as they can be."""
         radix, carry, carries = self.split.radix, 0, []
         for most, offset in zip(self._most[:-1], self.offsets, strict=True):
             carry = (most + radix + carry) // radix
@@ -171,7 +162,7 @@ class NormEquations:
         return (*digits, number)
 
     def _largest_sums(self) -> Iterator[int]:
-        """Yield a bound of the absolute values of both sides together, of each equation."""
+        """Yield a bound of both sides' absolute values together, of each equation."""
         radix, reach = self.split.radix, [sum(weights) * (self.split.base - 1) for weights in self.auxiliary]
         slack, carries = reach[: self.count], [0, *reach[self.count :], 0]
         of_bound = [*[radix] * (self.count - 1), self.bound_parts[-1]]
@@ -179,16 +170,15 @@ class NormEquations:
             yield most + digit + below + part + radix * above
 
     def sums(self, shifted: Integers) -> list[int]:
-        """Return every Q_i of entries less the minimum, (S,)."""
+        """Return every Q_i of entries less the minimum."""
         parts = self.split.parts(shifted)
         return [sum(int(parts[a] @ parts[b]) for a, b in pairs) for pairs in self.pairs]
 
     def sum_of_squares(self, shifted: Integers) -> int:
-        """Return the sum of squares of entries, given less the minimum, (S,)."""
         return sum(total * self.split.radix**i for i, total in enumerate(self.sums(shifted)))
 
     def slack_and_carries(self, shifted: Integers) -> list[int]:
-        """Return s_0, ..., s_(2 n - 2) and the carries plus their `offsets`, for entries within the bound."""
+        """Return the s_i and the carries plus their `offsets`, for entries within the bound."""
         slack = self._radix_digits(self.bound - self.sum_of_squares(shifted))
         carry, carries = 0, []
         terms = zip(self.sums(shifted), slack, self.bound_parts, strict=True)
@@ -242,9 +232,7 @@ def digit_count(top: int | mpz, base: int) -> int:
 
 
 def _digit_weights(top: int, base: int) -> tuple[int, ...]:
-    """Return powers of the base, the last reduced, whose digits reach every number from 0 to top, and none above top +
-    base.
-    """
+    """Return powers of the base, the last reduced, whose digits reach 0 to top, and nothing above top + base."""
     count = digit_count(top, base)
     powers_below = tuple(base**place for place in range(count - 1))
     if not powers_below:

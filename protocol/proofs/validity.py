@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from psephos.protocol.proofs.codewords import (
     PRIMES,
     ChallengeChain,
     MatrixLayout,
+    MatrixSizes,
     Prover,
     Verification,
     Weights,
@@ -36,16 +38,9 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 @dataclass(frozen=True)
 class Layout(MatrixLayout):
-    """The layout of the committed matrix, derived from public numbers.
-
-    Attributes:
-        plan: how the ballot is packed; its entries start at 0.
-        group: entries per sample, K - 1.
-        degree: k, the number of points that determine a row, a power of two; `of` chooses the shortest proof.
-    """
+    """The layout of the committed matrix, for K - 1 = `group` entries per sample; `of` chooses the shortest proof."""
 
     label: ClassVar[str] = "psephos valid ballot"
-    equation_count: ClassVar[int] = PRIMES
 
     key: PublicKey
     plan: PackingPlan
@@ -61,37 +56,25 @@ class Layout(MatrixLayout):
         layouts = [cls(key, plan, group, degree) for degree in DEGREES]
         return min(layouts, key=lambda layout: layout.least_bytes)
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         return -(-(self.plan.length // self.group) // self.used)
 
-    @property
+    @cached_property
     def numbers(self) -> str:
         return f"{self.group}"
 
-    @property
-    def mask_bits(self) -> int:
+    @cached_property
+    def sizes(self) -> MatrixSizes:
         plaintext = self.key.degree * self.key.bits
-        return CHALLENGE_BITS + plaintext + self.plan.ciphertexts.bit_length() + HIDING_BITS
-
-    @property
-    def quotient_bits(self) -> int:
-        return (self.plan.length + self.mask_bits).bit_length()
-
-    @property
-    def first_rows(self) -> int:
-        return self.blocks * self.group + -(-self.mask_bits // self.used)
-
-    @property
-    def second_rows(self) -> int:
-        return -(-PRIMES * self.quotient_bits // self.used)
-
-    @property
-    def constraint_count(self) -> int:
-        return self.first_rows + self.second_rows + (self.blocks if self.group > 1 else 0)
+        mask_bits = CHALLENGE_BITS + plaintext + self.plan.ciphertexts.bit_length() + HIDING_BITS
+        quotient_bits = (self.plan.length + mask_bits).bit_length()
+        first, second = self.blocks * self.group - (-mask_bits // self.used), -(-PRIMES * quotient_bits // self.used)
+        constraints = first + second + (self.blocks if self.group > 1 else 0)
+        return MatrixSizes(mask_bits, quotient_bits, first, second, constraints, equation_count=PRIMES)
 
     def votes(self, entries: NDArray[np.integer]) -> Words:
-        """Arrange entries (S,) as rows (blocks * group, used); a row holds one class of a block of samples."""
+        """Arrange entries (S,) as rows (blocks * group, used), one class of a block of samples each."""
         table = np.asarray(entries).reshape(-1, self.group).astype(np.uint64)
         return block_rows(table, self.used, np.zeros(self.group, dtype=np.uint64))
 
@@ -99,7 +82,7 @@ class Layout(MatrixLayout):
         """There is no other challenge."""
 
     def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
-        return Weights(primes, self.slot_weights(factors, primes), powers_modulo(2, self.mask_bits, primes))
+        return Weights(primes, self.slot_weights(factors, primes), powers_modulo(2, self.sizes.mask_bits, primes))
 
     def linear_values(self, weights: Weights, lookup: None, combine: Words) -> Words:
         entries, mask = product(combine, weights.entries), product(combine, weights.mask)
@@ -111,7 +94,7 @@ class Layout(MatrixLayout):
         return np.concatenate(rows)
 
     def constraints(self, rows: Words, lookup: None) -> Words:
-        """Return x^2 - x of every row and, for several classes, of the sum of the rows of each sample."""
+        """Return x^2 - x of every row and, for several classes, of each sample's sum."""
         if self.group > 1:
             votes = rows[: self.blocks * self.group].reshape(self.blocks, self.group, -1)
             total = votes[:, 0]
@@ -141,12 +124,12 @@ class _Prover(Prover):
     entries: Words
 
     def draw_mask(self) -> mpz:
-        return mpz(self.randomness.bits(self.layout.mask_bits))
+        return mpz(self.randomness.bits(self.layout.sizes.mask_bits))
 
     def first_messages(self, mu: mpz) -> Words:
         layout = self.layout
-        bits = layout.bits([int(mu)], layout.mask_bits)
-        self.mask = bits.reshape(-1)[: layout.mask_bits]
+        bits = layout.bits([int(mu)], layout.sizes.mask_bits)
+        self.mask = bits.reshape(-1)[: layout.sizes.mask_bits]
         return np.concatenate([layout.votes(self.entries), bits])
 
     def second_messages(self, weights: Weights, lookup: None, z: mpz) -> Words:

@@ -26,7 +26,7 @@ from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, choose, flat_primes, form_modulus
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.paillier.private_key import odd_primorial
+from psephos.protocol.paillier.keys import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, lagrange_numerators
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.randomness import Randomness

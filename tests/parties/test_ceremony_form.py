@@ -24,7 +24,7 @@ from psephos.protocol.ceremony.search import Batch, form_modulus, is_clean, is_g
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import CheatingError, PartyVanishedError, PsephosError
-from psephos.protocol.paillier.private_key import odd_primorial
+from psephos.protocol.paillier.keys import odd_primorial
 from psephos.protocol.roles import Role
 from tests.tiers import sampled
 

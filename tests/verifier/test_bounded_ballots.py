@@ -104,7 +104,14 @@ def test_a_round_has_the_layout_that_psephos_chooses(recordings: Callable[[str],
         assert (packing.minimum, packing.maximum) == (plan.minimum, plan.maximum)
         for squares in (maximum**2, length * maximum**2, 5):
             ours, theirs = bounded.BoundedLayout.of(key, plan, squares), second.layout_of(packing, squares)
-            sizes = (ours.base, ours.digits, ours.degree, ours.first_rows, ours.second_rows, ours.longest_proof)
+            sizes = (
+                ours.base,
+                ours.digits,
+                ours.degree,
+                ours.sizes.first_rows,
+                ours.sizes.second_rows,
+                ours.longest_proof,
+            )
             assert sizes == (
                 theirs.base, theirs.digits, theirs.degree, theirs.first, theirs.second, theirs.longest
             )  # fmt: skip
@@ -256,7 +263,7 @@ def _opened(layout: bounded.BoundedLayout) -> int:
 
 def _path(layout: bounded.BoundedLayout) -> int:
     """Where the number of hashes of the first opening is."""
-    return _opened(layout) + 152 * (32 + 8 * (layout.first_rows + 6))
+    return _opened(layout) + 152 * (32 + 8 * (layout.sizes.first_rows + 6))
 
 
 def _second_opening(payload: bytes, layout: bounded.BoundedLayout) -> int:
@@ -277,7 +284,7 @@ _PLACES: dict[str, Callable[[bytes, bounded.BoundedLayout], int]] = {
     "an equation answer of the second repetition": lambda payload, layout: _opened(layout) - 8,
     "a salt": lambda payload, layout: _opened(layout),
     "a digit of an opened column": lambda payload, layout: _opened(layout) + 32,
-    "a mask of an opened column": lambda payload, layout: _opened(layout) + 32 + 8 * layout.first_rows,
+    "a mask of an opened column": lambda payload, layout: _opened(layout) + 32 + 8 * layout.sizes.first_rows,
     "the number of hashes": lambda payload, layout: _path(layout) + 1,
     "a hash": lambda payload, layout: _second_opening(payload, layout) - 1,
     "an inverse of an opened column": lambda payload, layout: _second_opening(payload, layout) + 32,

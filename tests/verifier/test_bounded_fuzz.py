@@ -76,7 +76,7 @@ def _changed(own: Ballot, data: st.DataObject) -> bytes:
         word = int.from_bytes(proof[at : at + 8], "little")
         proof[at : at + 8] = (word + PRIME if word + PRIME < 1 << 64 else PRIME).to_bytes(8, "little")
     elif how in ("swap", "column"):
-        size = 32 if how == "swap" else 32 + 8 * (layout.first_rows + 6)
+        size = 32 if how == "swap" else 32 + 8 * (layout.sizes.first_rows + 6)
         first, other = (words + polynomials + size * data.draw(st.integers(*range_)) for range_ in ((0, 70), (71, 151)))
         proof[other : other + size] = proof[first : first + size]
     elif how == "cut":

@@ -22,7 +22,7 @@ from psephos.protocol.ceremony.exponent import committed, committed_share, share
 from psephos.protocol.ceremony.replicated import home, product_share, stream, zero_share
 from psephos.protocol.ceremony.search import Batch, choose, exponent_share_bits, flat_primes, is_good
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.paillier.private_key import odd_primorial
+from psephos.protocol.paillier.keys import odd_primorial
 from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
 from psephos.protocol.randomness import SimulationRandomness
 from tests.statistical import FALSE_ALARM

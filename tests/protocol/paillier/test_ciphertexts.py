@@ -8,7 +8,6 @@ from gmpy2 import mpz
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import CiphertextError
 from psephos.protocol.paillier.ciphertexts import (
-    check_ciphertext,
     check_ciphertexts,
     decode_ciphertexts,
     encode_ciphertexts,
@@ -28,8 +27,6 @@ def test_the_first_invalid_ciphertext_is_named(degree: int) -> None:
         for place in range(4):
             with pytest.raises(CiphertextError):
                 check_ciphertexts(key, [*good[:place], mpz(bad), *good[place:], mpz(bad)])
-        with pytest.raises(CiphertextError):
-            check_ciphertext(key, mpz(bad))
 
 
 def test_encoded_ciphertexts_are_in_range(private_key: PrivateKey) -> None:

@@ -11,7 +11,8 @@ from gmpy2 import mpz
 
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import Ring
-from psephos.protocol.paillier.private_key import PrivateKey, form_bound, generate_private_key, odd_primorial
+from psephos.protocol.paillier.keys import odd_primorial
+from psephos.protocol.paillier.private_key import PrivateKey, form_bound, generate_private_key
 
 BITS = 64
 BOUND = form_bound(BITS)

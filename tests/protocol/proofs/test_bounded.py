@@ -215,7 +215,9 @@ class Cheat(bounded._Prover):
         totals = self.totals(weights, digits, mask)
         pairs = zip(totals, weights.primes, strict=True)
         quotients = [(total - int(z % prime)) // prime for total, prime in pairs]
-        return self.layout.bits([t % (1 << self.layout.quotient_bits) for t in quotients], self.layout.quotient_bits)
+        return self.layout.bits(
+            [t % (1 << self.layout.sizes.quotient_bits) for t in quotients], self.layout.sizes.quotient_bits
+        )
 
 
 class HighDigit(Cheat):
@@ -368,7 +370,7 @@ class SolvedQuotients(Cheat):
     """Solves the equations modulo each prime in the field: the first bit of every quotient is no bit."""
 
     def quotients(self, weights: Weights, digits: Words, mask: Words, z: mpz) -> Words:
-        bits = np.zeros((len(weights.primes), self.layout.quotient_bits), dtype=np.uint64)
+        bits = np.zeros((len(weights.primes), self.layout.sizes.quotient_bits), dtype=np.uint64)
         totals = self.totals(weights, digits, mask)
         for row, total, prime in zip(bits, totals, weights.primes, strict=True):
             row[0] = (total - int(z % prime)) * pow(prime, -1, PRIME) % PRIME
@@ -763,8 +765,8 @@ def test_sizes_meet_the_bounds_of_the_theorem(private_key: PrivateKey, length: i
     assert layout.norm.fits
     assert len(layout.norm.split.largest) == parts
     linked = (length * layout.digits + layout.mask_digits) * (layout.base - 1)
-    assert linked < 1 << layout.quotient_bits
-    assert (linked + (1 << layout.quotient_bits)) << 31 < PRIME
+    assert linked < 1 << layout.sizes.quotient_bits
+    assert (linked + (1 << layout.sizes.quotient_bits)) << 31 < PRIME
     largest = plan.ciphertexts * (1 << 128) * mpz(plan.radix) ** min(plan.slots_per_plaintext, length)
     assert mpz(layout.base) ** layout.mask_digits >= largest << 80
     assert layout.used + codewords.QUERIES == layout.degree

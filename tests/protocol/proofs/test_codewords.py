@@ -64,7 +64,7 @@ def test_the_answers_of_two_repetitions_have_masks_of_their_own(
     honest = Verification._open
     monkeypatch.setattr(Verification, "_open", record)
     verify(proof)
-    masks = opened[0][layout.first_rows :].reshape(3, codewords.REPEATS, -1)
+    masks = opened[0][layout.sizes.first_rows :].reshape(3, codewords.REPEATS, -1)
     assert masks.all()
     assert not any(np.any(one == other) for part in masks for one, other in combinations(part, 2))
 
@@ -82,14 +82,14 @@ def test_the_responses_are_masked_over_their_whole_range(module: ModuleType) -> 
         longest = [
             max(most, int.from_bytes(part, "little").bit_length()) for most, part in zip(longest, (z, w), strict=True)
         ]
-    assert longest[0] > layout.mask_bits - 40
+    assert longest[0] > layout.sizes.mask_bits - 40
     assert longest[1] > mask_bits(layout.key) - 40
     hidden = (
         layout.plan.ciphertexts
         * (1 << 128)
         * layout.plan.radix ** min(layout.plan.slots_per_plaintext, layout.plan.length)
     )
-    assert layout.mask_bits - 1 >= int(hidden).bit_length() - 1 + 80
+    assert layout.sizes.mask_bits - 1 >= int(hidden).bit_length() - 1 + 80
 
 
 def test_every_column_has_a_salt_of_its_own() -> None:

@@ -129,9 +129,9 @@ def test_responses_out_of_range_are_rejected(ballot: Ballot) -> None:
     """z is an integer whose equation determines it modulo n^s only, so its range is checked."""
     proof, sizes = ballot.prove(), ballot.layout.proof_parts
     begin = 2 * HASH_BYTES + ballot.key.ciphertext_bytes
-    assert (ballot.layout.mask_bits + 1) % 8
+    assert (ballot.layout.sizes.mask_bits + 1) % 8
     assert answer_bits(ballot.key) % 8
-    bits = (ballot.layout.mask_bits + 1, answer_bits(ballot.key))
+    bits = (ballot.layout.sizes.mask_bits + 1, answer_bits(ballot.key))
     for last, first in zip((begin + sizes[0] - 1, begin + sizes[0] + sizes[1] - 1), bits, strict=True):
         for top in (b"\xff", bytes([1 << first % 8])):  # all that is too much, and the least that is
             with pytest.raises(ProofError):
@@ -231,12 +231,12 @@ def test_constants_meet_the_bounds_of_the_theorem(ballot: Ballot) -> None:
     assert (codewords.RATE * max(codewords.DEGREES) / PRIME) ** codewords.REPEATS < 2**-101.9
     assert layout.degree in codewords.DEGREES
     assert layout.used + codewords.QUERIES == layout.degree  # as many random entries as are ever opened
-    factors = (layout.mask_bits + 2) // 30 + 1
+    factors = (layout.sizes.mask_bits + 2) // 30 + 1
     assert (factors / 50_000_000) ** codewords.PRIMES < 2**-110  # there are 50,697,537 primes in [2^30, 2^31)
-    summed = (ballot.plan.length + layout.mask_bits) * 2**31 + 2**layout.quotient_bits * 2**31
+    summed = (ballot.plan.length + layout.sizes.mask_bits) * 2**31 + 2**layout.sizes.quotient_bits * 2**31
     assert summed < PRIME
     largest = sum((1 << 128) * (1 << ballot.key.bits) for _ in range(ballot.plan.ciphertexts))
-    assert layout.mask_bits >= largest.bit_length() - 1 + 80
+    assert layout.sizes.mask_bits >= largest.bit_length() - 1 + 80
 
 
 def test_challenges_are_distinct_and_in_range(ballot: Ballot) -> None:
