@@ -1,16 +1,13 @@
 """Privacy accounting: the events of releases, their composition, and a party's budget.
 
-Neighbours differ in everything that one party holds, with M fixed (replace one); sensitivities are distances between
-such neighbours. Events are composed by their privacy loss distributions (PLD, `composition.py`):
+Neighbours differ in everything that one party holds, with M fixed (replace one). Events are composed by their privacy
+loss distributions (PLD, `composition.py`):
 
 * a pure epsilon is binary randomised response with p = 2/(1 + e^epsilon), and k of the same are composed at once. Any
   epsilon-private mechanism is a post-processing of it (Kairouz, Oh, Viswanath 2015);
 * an (epsilon, delta) mechanism that is not Gaussian is the same, with delta added to the result (same theorem);
 * Gaussians of multipliers sigma_i/S_i compose to one of multiplier (sum S_i^2/sigma_i^2)^(-1/2);
 * a sampler's total variation d from its law adds (1 + e^epsilon) d, with the epsilon of the whole composition.
-
-**One delta.** A release is stated at one delta wherever it is written: the target of its Gaussian noise (0 for other
-noise) plus `NUMERICAL_DELTA`, which covers sampling, clipping and rounding. The accountant composes that number.
 """
 
 from __future__ import annotations
@@ -40,17 +37,13 @@ every epsilon up to 64. It is the stated delta of noise whose law is pure.
 
 @dataclass(frozen=True)
 class PrivacyEvent:
-    """The privacy cost of one release.
+    """The privacy cost of one release; InvalidParameter for a number that is out of range or NaN.
 
     Attributes:
-        name: of the release.
         epsilon, delta: its guarantee, sampler included.
         multiplier: sigma/S for a Gaussian, which composes more tightly than its (epsilon, delta); None otherwise.
         distance: total variation between the sampler and its law.
         unit: the unit of privacy, "party" or "record".
-
-    Raises:
-        InvalidParameter: a number is out of range or NaN.
     """
 
     name: str
@@ -73,7 +66,7 @@ class PrivacyEvent:
 
 
 def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = "party") -> PrivacyEvent:
-    """Create the event of a pure epsilon, up to the distance of its sampler; raise InvalidParameter if out of range."""
+    """Create the event of a pure epsilon, up to the distance of its sampler; raises InvalidParameter."""
     epsilon = check_epsilon(epsilon)
     return PrivacyEvent(name, epsilon, (1 + math.exp(epsilon)) * distance, distance=distance, unit=unit)
 
@@ -81,19 +74,7 @@ def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = 
 def gaussian_event(
     name: str, sigma: float, sensitivity: float, epsilon: float, *, distance: float = 0.0, unit: str = "party"
 ) -> PrivacyEvent:
-    """Create the event of Gaussian noise, stated at `epsilon`.
-
-    Args:
-        name: of the release.
-        sigma: standard deviation.
-        sensitivity: L2 sensitivity of the released value.
-        epsilon: at which delta is computed.
-        distance: total variation between the sampler and its law.
-        unit: the unit of privacy.
-
-    Raises:
-        InvalidParameter: epsilon is out of range.
-    """
+    """Create the event of Gaussian noise for an L2 sensitivity; delta is that at `epsilon`."""
     delta = gaussian_delta(sensitivity, check_epsilon(epsilon), sigma) + (1 + math.exp(epsilon)) * distance
     return PrivacyEvent(name, epsilon, delta, multiplier=sigma / sensitivity, distance=distance, unit=unit)
 
@@ -101,33 +82,24 @@ def gaussian_event(
 def event_of(
     name: str, mechanism: NoiseMechanism, sensitivity: float, epsilon: float, unit: str = "party"
 ) -> PrivacyEvent:
-    """Create the event of releasing a value of this sensitivity (in the mechanism's norm) through a mechanism.
-
-    Raises InvalidParameter.
-    """
+    """Create the event of releasing a value of this sensitivity (in the mechanism's norm) through a mechanism."""
     if isinstance(mechanism, RoundedGaussian | DiscreteGaussian):
         return gaussian_event(name, mechanism.sigma, sensitivity, epsilon, distance=mechanism.distance, unit=unit)
     return pure_event(name, epsilon, distance=mechanism.distance, unit=unit)
 
 
 def stated_delta(target: float = 0.0) -> float:
-    """Return the delta at which a release is stated: the target of its Gaussian noise (0 for other noise), plus
-    numerical error.
+    """Return the delta at which a release is stated wherever it is written, known before the release.
 
-    It is known before the release, so what is agreed on and what is published show the same number.
+    It is the target of its Gaussian noise (0 for other noise), plus numerical error.
     """
     return target + NUMERICAL_DELTA
 
 
 def stated(event: PrivacyEvent, target: float) -> PrivacyEvent:
-    """Return the event with its stated delta, which is at least the delta that was computed for it.
+    """Return the event with the `stated_delta` of its target, which an event of pure noise ignores.
 
-    Args:
-        event: the release.
-        target: target delta of the Gaussian noise; ignored for an event that costs at most `NUMERICAL_DELTA`.
-
-    Raises:
-        InvalidParameter: the event costs more than the stated delta.
+    Raises InvalidParameter for an event that costs more.
     """
     delta = stated_delta(0.0 if event.delta <= NUMERICAL_DELTA else target)
     if event.delta > delta:
@@ -138,10 +110,8 @@ def stated(event: PrivacyEvent, target: float) -> PrivacyEvent:
 def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     """Return the epsilon of all events together at `delta`: the smaller of basic composition and PLD.
 
-    Basic composition (the sum of the epsilons, if the deltas sum to at most `delta`) is exact for one event, and the
-    only possibility when delta is near 0. The result is inf if delta is too small for either.
-
-    Raises InvalidParameter.
+    Basic composition (the sum of the epsilons, if the deltas sum to at most `delta`) is exact for one event. The result
+    is inf if delta is too small for either.
     """
     if not 0 <= delta < 1:
         raise InvalidParameter(f"delta is {delta}; it must be at least 0 and below 1")
@@ -163,10 +133,9 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
 
 
 def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
-    """Return (epsilon, delta) of a choice among several releases after all have been looked at: that of all together.
+    """Return (epsilon, delta) of a choice among several releases, of which unpublished ones cost as well.
 
-    Unpublished releases cost as well: the better of five 1-private ones need not be 4-private. The delta is the sum of
-    theirs plus 2^-40 for the composition; a single event is not composed.
+    The delta is the sum of theirs plus 2^-40 for the composition; a single event is not composed.
     """
     events = list(events)
     if len(events) == 1:
@@ -179,14 +148,7 @@ def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
 class Budget:
     """A party's privacy budget: (epsilon, delta) for everything that it holds (replace one).
 
-    The budget is kept in memory; after a restart, pass the events so far.
-
-    Attributes:
-        epsilon, delta: the budget.
-        events: the releases charged so far.
-
-    Raises:
-        InvalidParameter: a number is out of range.
+    It is kept in memory; after a restart, pass the events charged so far. Raises InvalidParameter.
     """
 
     epsilon: float
@@ -201,19 +163,11 @@ class Budget:
         """Return the epsilon of all events charged so far, at the budget's delta."""
         return compose(self.events, self.delta)
 
-    def after(self, event: PrivacyEvent) -> float:
-        """Return the epsilon after another event, without charging it."""
-        return compose([*self.events, event], self.delta)
-
-    def allows(self, event: PrivacyEvent) -> bool:
-        """Return whether `charge` would accept the event."""
-        return self.after(event) <= self.epsilon * (1 + 1e-12)
-
     def check(self, event: PrivacyEvent) -> None:
         """Check whether an event fits, without charging it; raises BudgetExceededError or InvalidParameter."""
         if not event.unit.startswith("party"):
             raise InvalidParameter(f"{event.name} protects one {event.unit}, and a party's budget is for all it holds")
-        after = self.after(event)
+        after = compose([*self.events, event], self.delta)
         if after > self.epsilon * (1 + 1e-12):
             raise BudgetExceededError(
                 f"{event.name} would bring the total to epsilon = {after:.6g} at delta = {self.delta:.3g}, and the "

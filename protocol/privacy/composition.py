@@ -1,21 +1,11 @@
 """Composition of privacy losses, rounded up: binary randomised responses and one Gaussian.
 
 The privacy loss of a sequence of mechanisms, each chosen in view of the earlier results, is at most that of their
-dominating pairs run independently (Zhu, Dong and Wang 2022, theorem 10). The pairs used here are known exactly:
-
-* an epsilon-private mechanism is dominated by binary randomised response, whose loss under the first distribution is
-  epsilon with probability p = e^epsilon/(1 + e^epsilon) and -epsilon otherwise (Kairouz, Oh and Viswanath 2015). k of
-  them have the loss (2 B - k) epsilon with B binomial(k, p);
-* Gaussians of multipliers m_i compose to one with mu = (sum m_i^-2)^(1/2).
-
-With L the loss of all responses, the delta of everything at epsilon is E[h(epsilon - L)], where h(x) is the delta of
-the Gaussian at x, or max(0, 1 - e^x) without one. L has finitely many values, so that the expectation is a finite sum.
-Only where responses of many different epsilons give too many values are these moved to a grid, by splitting the mass of
-each between its neighbours so that both distributions of the pair keep their total mass: the result dominates the pair
-(Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots").
-
-No other approximation is made, and none depends on delta: a library that cuts tails at a fixed mass understates epsilon
-where delta is near that mass. `tests/protocol/privacy/test_composition.py` compares the results with dp-accounting's.
+dominating pairs run independently (Zhu, Dong and Wang 2022, theorem 10). k epsilon-private mechanisms have the loss
+(2 B - k) epsilon with B binomial(k, e^epsilon/(1 + e^epsilon)) (Kairouz, Oh and Viswanath 2015); Gaussians compose to
+one of mu. With L the loss of all responses, delta is E[h(epsilon - L)], where h(x) is the delta of the Gaussian at x,
+or max(0, 1 - e^x) without one: a finite sum. Too many values are moved to a grid that dominates them (Doroshenko,
+Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). No approximation depends on delta.
 """
 
 from __future__ import annotations
@@ -37,8 +27,8 @@ _FINEST_STEP = 2.0**-12
 """Distance of two points of the grid, at least."""
 
 _ROUNDING = 2.0**-44
-"""Bound of the relative error of a mass or a term per response, and of a loss per unit of epsilon and sum: float64 has
-2^-53, and log-gamma of k is below 2^5 k for every k in use."""
+"""Bound of the relative error of a mass or term per response, and of a loss per unit of epsilon and sum (log-gamma of k
+is below 2^5 k)."""
 
 _TAIL = 2.0**-20
 """Share of delta that a sum may give up at either end of the losses; what is given up is charged."""
@@ -51,12 +41,9 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The distribution of a privacy loss under the first distribution of a pair.
+    """The distribution of a privacy loss: losses and their probabilities, (n,) each.
 
-    Attributes:
-        values: (n,), the losses.
-        masses: (n,), their probabilities.
-        infinite: the mass that is charged to delta whatever epsilon is.
+    The mass `infinite` is charged to delta whatever epsilon is.
     """
 
     values: Vector
@@ -64,12 +51,7 @@ class PrivacyLoss:
     infinite: float = 0.0
 
     def add(self, other: PrivacyLoss, delta: float) -> PrivacyLoss:
-        """Return the distribution of the sum with an independent loss.
-
-        Args:
-            other: the other loss.
-            delta: what the result is for; at most a small share of it is given up where the values are too many.
-        """
+        """Return the distribution of the sum with an independent loss; a small share of delta may be given up."""
         many, few = sorted((self.trimmed(delta), other.trimmed(delta)), key=lambda loss: -len(loss.values))
         infinite = many.infinite + few.infinite
         if len(many.values) * len(few.values) <= _MOST_VALUES:
@@ -107,15 +89,7 @@ def _sum_on_grid(many: PrivacyLoss, few: PrivacyLoss) -> tuple[Vector, Vector]:
 
 
 def responses(epsilon: float, count: int) -> PrivacyLoss:
-    """Return the loss of `count` epsilon-private mechanisms together.
-
-    Args:
-        epsilon: of each.
-        count: how many.
-
-    Returns:
-        The loss, which has `count + 1` values.
-    """
+    """Return the loss of `count` epsilon-private mechanisms together."""
     from scipy.special import gammaln
 
     ones = np.arange(count + 1, dtype=np.float64)
@@ -155,11 +129,8 @@ def composed_epsilon(counts: Mapping[float, int], mu: float, delta: float, most:
     Args:
         counts: how many mechanisms there are of each pure epsilon.
         mu: of the Gaussians together: (sum of 1/multiplier^2)^(1/2); 0 if there are none.
-        delta: privacy parameter, above 0.
-        most: the largest epsilon that is of interest.
-
-    Returns:
-        epsilon, or inf if it is above `most`.
+        delta: above 0.
+        most: beyond this epsilon the result is inf.
     """
     losses = PrivacyLoss(np.zeros(1), np.ones(1))
     for epsilon, count in sorted(counts.items()):

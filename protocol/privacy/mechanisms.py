@@ -1,16 +1,8 @@
-"""Noise mechanisms on a lattice, from which every private release draws its noise.
+"""Noise mechanisms on a lattice, for every private release (docs/theory.md, "Noise on a lattice").
 
-Floating-point noise leaks: which doubles can come out of `value + noise` depends on the value (Mironov 2012). So a
-released vector here is always an integer vector times a public *pitch*, a power of two. The value is snapped to the
-lattice first (which adds at most `pitch * sqrt(D)` to an L2 sensitivity), and the noise is an integer vector that
-does not depend on it. Rounding by floor(x + 1/2) commutes with lattice shifts, so
-
-    snapped + round(eta)  =  round(snapped + eta),
-
-a function of `snapped + eta`: whatever privacy the continuous mechanism has on the snapped value, the rounded one
-inherits. What is left is how far the sampler is from the law it claims. Each mechanism states a bound `distance` on
-the total variation between the two, derived below, and `delta(epsilon) = (1 + e^epsilon) * distance` is what an
-accountant must add.
+A released vector is an integer vector times a public *pitch*, a power of two: the value is snapped to the lattice, and
+the noise is an integer vector that does not depend on it. Each mechanism states a bound `distance` of the total
+variation between its sampler and its law; an accountant adds `delta(epsilon) = (1 + e^epsilon) * distance`.
 
 **The distance of the continuous samplers.** A uniform variable is replaced by the midpoint of its cell of width
 2^-640; all later arithmetic is MPFR at 768 bits. Couple it with the exact uniform inside the cell. Up to an event of
@@ -47,17 +39,13 @@ MAX_EPSILON = 64.0
 """Largest epsilon; larger ones do not protect, and (1 + e^epsilon) * 2^-160 would exceed 2^-64."""
 
 SAMPLER_DISTANCE = 2.0**-160
-"""Bound of the total variation between a sampled vector of noise and its law (derived above). It also holds for the sum
-of joint shares, clipping included (`psephos.parties.noise`).
-"""
+"""Bound of the distance (derived above), also for the sum of joint shares with clipping (`psephos.parties.noise`)."""
 
 SMOOTHING = 9
 """tau^2: the sum of exp(-(k - c)^2/(2 tau^2)) over the integers depends on c by a factor of at most 1 + 2^-254."""
 
 LEAST_VARIANCE = 2 * SMOOTHING
-"""Least variance of discrete Gaussian noise and of a share of it: sums of such variables are discrete Gaussians to
-within a factor of 1 + 2^-252 for each addition (docs/theory.md, "Joint noise").
-"""
+"""Least variance of discrete Gaussian noise and of a share of it (docs/theory.md, "Joint noise")."""
 
 _MAX_DIMENSION = 1 << 20
 _MAX_RATIO = 2.0**96
@@ -115,10 +103,7 @@ def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, int
 
 
 def choose_pitch(sensitivity: float, dimension: int) -> float:
-    """Return the largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity; raises InvalidParameter.
-
-    Snapping to multiples of g then adds less than 1e-6 of the sensitivity. The result depends on public values only.
-    """
+    """Return the largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity; raises InvalidParameter."""
     _check_positive(sensitivity, "sensitivity")
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
@@ -169,24 +154,16 @@ class NoiseMechanism(ABC):
         """Draw one noise vector in lattice units."""
 
     def delta(self, epsilon: float) -> float:
-        """Return (1 + e^epsilon) * distance, the delta that the sampler adds (from P' <= P + d and Q <= Q' + d).
-
-        Raises InvalidParameter.
-        """
+        """Return (1 + e^epsilon) * distance, the delta that the sampler adds."""
         return (1.0 + math.exp(check_epsilon(epsilon))) * self.distance
 
 
 @dataclass(frozen=True)
 class SphericalLaplace(NoiseMechanism):
-    """Density proportional to exp(-||eta||_2 / scale) in `dimension` dimensions, rounded to multiples of `pitch`.
+    """Density proportional to exp(-||eta||_2 / scale), rounded to multiples of `pitch`; Hamm 2016, equation (3).
 
-    The norm is Gamma(dimension, scale), the direction uniform. Added to a value of L2 sensitivity S (on the lattice) it
-    gives pure S/scale differential privacy; `for_epsilon` takes scale = S/epsilon. Hamm 2016, equation (3).
-
-    Drawn as scale * sqrt(chi) * Z with Z standard normal and chi a chi-square variable with dimension + 1 degrees of
-    freedom: the law is that scale mixture of Gaussians (docs/theory.md).
-
-    Raises InvalidParameter for a dimension, scale or pitch out of range, GridTooCoarseError for a pitch above scale.
+    Added to a value of L2 sensitivity S (on the lattice) it gives pure S/scale differential privacy. Raises
+    InvalidParameter for a dimension, scale or pitch out of range, GridTooCoarseError for a pitch above scale.
     """
 
     scale: float
@@ -197,13 +174,11 @@ class SphericalLaplace(NoiseMechanism):
 
     @classmethod
     def for_epsilon(cls, sensitivity: float, epsilon: float, dimension: int, pitch: float) -> SphericalLaplace:
-        """Create epsilon-private noise for an L2 sensitivity that holds on the lattice; the scale is rounded up.
-
-        Raises InvalidParameter or GridTooCoarseError.
-        """
+        """Create epsilon-private noise for an L2 sensitivity that holds on the lattice; the scale is rounded up."""
         return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
+        # scale * sqrt(chi) * Z, Z normal and chi a chi-square variable with dimension + 1 degrees (docs/theory.md)
         even = self.dimension % 2 == 0
         product = gmpy2.mpfr(1)
         for uniform in uniforms((self.dimension + 1) // 2, randomness):
@@ -233,12 +208,7 @@ class RoundedGaussian(NoiseMechanism):
     def for_epsilon_delta(
         cls, sensitivity: float, epsilon: float, delta: float, dimension: int, pitch: float
     ) -> RoundedGaussian:
-        """Create (epsilon, delta)-private noise for an L2 sensitivity that holds on the lattice.
-
-        `delta` includes the contribution of the sampler.
-
-        Raises InvalidParameter or GridTooCoarseError.
-        """
+        """Create (epsilon, delta)-private noise for an L2 sensitivity that holds on the lattice, sampler included."""
         sampler = (1.0 + math.exp(check_epsilon(epsilon))) * SAMPLER_DISTANCE
         if check_delta(delta) <= sampler:
             raise InvalidParameter(
@@ -254,11 +224,7 @@ class RoundedGaussian(NoiseMechanism):
 
 
 def _bernoulli_exp(numerator: int, denominator: int, randomness: Randomness) -> bool:
-    """Return True with probability exactly exp(-x), 0 <= x = numerator/denominator <= 1 (Canonne, Kamath, Steinke
-    2020).
-
-    The first k at which Bernoulli(x/k) fails is odd with that probability.
-    """
+    """Return True with probability exactly exp(-numerator/denominator), up to 1 (Canonne, Kamath, Steinke 2020)."""
     k = 1
     while randomness.below(denominator * k) < numerator:
         k += 1
@@ -281,10 +247,7 @@ class DiscreteLaplace(NoiseMechanism):
 
     @classmethod
     def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
-        """Create epsilon-private noise for an L1 sensitivity in lattice units; the scale is rounded up to k/2^20.
-
-        Raises InvalidParameter.
-        """
+        """Create epsilon-private noise for an L1 sensitivity in lattice units; the scale is rounded up to k/2^20."""
         exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
         return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
 
@@ -345,21 +308,12 @@ def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
 
 @lru_cache(maxsize=64)
 def _least(mean: Fraction) -> Any:
-    """Return e^-mean."""
     return MPFR.exp(rational(-mean))
 
 
 @dataclass(frozen=True)
 class _Poisson:
-    """Constants of a Poisson law with a mean above 16.
-
-    Attributes:
-        mean: of the law.
-        mode: floor(mean).
-        exact, peak: the probability of the mode, in MPFR and in float64.
-        logarithm: ln(mean).
-        excess: (mean - mode)/mode.
-    """
+    """A law with a mean above 16: the mode's probability in MPFR and float64, ln(mean), and (mean - mode)/mode."""
 
     mean: Fraction
     mode: int
@@ -371,7 +325,6 @@ class _Poisson:
 
 @lru_cache(maxsize=64)
 def _poisson_law(mean: Fraction) -> _Poisson:
-    """Compute the constants of a Poisson law."""
     mode, value = mean.numerator // mean.denominator, rational(mean)
     logarithm = MPFR.log(value)
     here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
@@ -380,7 +333,7 @@ def _poisson_law(mean: Fraction) -> _Poisson:
 
 
 def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
-    """Decide in float64 whether a candidate mode + step is accepted."""
+    """Decide in float64 whether a candidate is accepted: its step, nothing, or None where float64 cannot tell."""
     which, position, level = ((d + 0.5) * 2.0**-64 for d in draws)
     width = 1 + law.peak / 2
     flat = width / (1 + width)
@@ -412,7 +365,7 @@ def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | t
 
 
 def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Randomness) -> tuple[int] | tuple[()]:
-    """Decide as `_poisson_quick` does, but always and in MPFR, with 576 more random bits for each uniform variable."""
+    """Decide as `_poisson_quick`, but always and in MPFR, with 576 more random bits for each uniform variable."""
     extra = UNIFORM_BITS - 64
     which, position, level = (midpoint(d << extra | randomness.bits(extra)) for d in draws)
     mode, width = law.mode, MPFR.add(1, MPFR.div(law.exact, 2))
@@ -435,14 +388,9 @@ def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Rando
 class DiscreteGaussian(NoiseMechanism):
     """Independent integers with P(k) proportional to exp(-k^2/(2 variance)), drawn exactly; times `pitch`.
 
-    Used in place of the rounded Gaussian where parties add the noise themselves: a sum of discrete Gaussians is one,
-    to within far less than `SAMPLER_DISTANCE` (Kairouz, Liu, Steinke 2021), whereas a sum of rounded Gaussians is not
-    a rounded Gaussian. docs/theory.md, "Joint noise", derives its privacy. Calibrate with
-    `discrete_gaussian_variance`.
-
-    Raises:
-        InvalidParameter: the dimension, variance or pitch is out of range.
-        GridTooCoarseError: the variance is below `LEAST_VARIANCE`.
+    For noise that parties add themselves: a sum of discrete Gaussians is one, to within far less than
+    `SAMPLER_DISTANCE` (Kairouz, Liu, Steinke 2021; docs/theory.md, "Joint noise"). Raises InvalidParameter, or
+    GridTooCoarseError for a variance below `LEAST_VARIANCE`.
     """
 
     variance: Fraction
@@ -474,9 +422,6 @@ def gaussian_norm_bound(dimension: int, variance: float, shares: int) -> int:
     """Return a norm that none of so many discrete Gaussian vectors exceeds but with probability `NORM_TAIL`.
 
     P(|vector|^2 >= v (D + 2 sqrt(D L) + 2 L)) <= e^-L, for sub-Gaussian vectors (Hsu, Kakade, Zhang 2012, theorem 2.1).
-
-    Args:
-        dimension: D. variance: v, of an entry. shares: the number of vectors.
     """
     exponent = math.log(shares) - math.log(NORM_TAIL)
     square = dimension + 2 * math.sqrt(dimension * exponent) + 2 * exponent
@@ -484,11 +429,7 @@ def gaussian_norm_bound(dimension: int, variance: float, shares: int) -> int:
 
 
 def discrete_gaussian(variance: Fraction, randomness: Randomness = SYSTEM) -> int:
-    """Draw an integer with P(k) proportional to exp(-k^2/(2 variance)), exactly (Canonne, Kamath, Steinke 2020).
-
-    Their algorithm 3: a discrete Laplace variable y of scale t = floor(sigma) + 1 is accepted with probability
-    exp(-(|y| - variance/t)^2/(2 variance)).
-    """
+    """Draw an integer with P(k) proportional to exp(-k^2/(2 variance)), exactly (Canonne, Kamath, Steinke 2020)."""
     p, q = variance.numerator, variance.denominator
     scale = math.isqrt(p // q) + 1
     while True:
@@ -509,12 +450,6 @@ def discrete_gaussian_variance(sensitivity: float, epsilon: float, delta: float,
         epsilon, delta: the guarantee; the sampler's part of delta is not in it.
         releases: number of vectors, each chosen after the noisy sums before it, that the guarantee covers together:
             Gaussians compose as one with sqrt(releases) times the sensitivity (Dong, Roth, Su 2022, corollary 3.3).
-
-    Returns:
-        The variance per entry in lattice units squared, an integer.
-
-    Raises:
-        InvalidParameter: epsilon, delta or the sensitivity is out of range.
     """
     sigma = gaussian_sigma(sensitivity * math.sqrt(releases) * (1 + 2.0**-48), epsilon, delta)
     return Fraction(math.ceil(Fraction(sigma) ** 2) + SMOOTHING)
@@ -538,8 +473,8 @@ def least(enough: Callable[[float], bool], first: float, precision: float) -> fl
 def gaussian_delta(sensitivity: float, epsilon: float, sigma: float) -> float:
     """Return the delta of the Gaussian mechanism (Balle and Wang 2018, theorem 8), rounded up.
 
-    Phi(r/2 - epsilon/r) - e^epsilon Phi(-r/2 - epsilon/r) with r = sensitivity/sigma, at 128 bits, since the two terms
-    agree in more digits than float64 has if epsilon and delta are small.
+    Phi(r/2 - epsilon/r) - e^epsilon Phi(-r/2 - epsilon/r) with r = sensitivity/sigma, at 128 bits: the two terms can
+    agree in more digits than float64 has.
     """
     with gmpy2.context(gmpy2.get_context(), precision=128):
         ratio = gmpy2.mpfr(sensitivity) / gmpy2.mpfr(sigma)
@@ -550,15 +485,7 @@ def gaussian_delta(sensitivity: float, epsilon: float, sigma: float) -> float:
 
 
 def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
-    """Return the smallest sigma, rounded up, with which the Gaussian mechanism is (epsilon, delta)-private.
-
-    Args:
-        sensitivity: L2 sensitivity.
-        epsilon, delta: the guarantee.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
-    """
+    """Return the smallest sigma, rounded up, with which Gaussian noise is (epsilon, delta)-private."""
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     _check_positive(sensitivity, "sensitivity")
     return math.nextafter(sensitivity * _unit_sigma(epsilon, delta) * (1 + 2.0**-50), math.inf)
@@ -566,7 +493,6 @@ def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)  # every draw of a release uses the same
 def _unit_sigma(epsilon: float, delta: float) -> float:
-    """Return sigma for sensitivity 1."""
     return least(lambda sigma: gaussian_delta(1.0, epsilon, sigma) <= delta, 2.0**-10, 1e-12)
 
 
@@ -574,17 +500,9 @@ def _unit_sigma(epsilon: float, delta: float) -> float:
 
 
 def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
-    """Round a vector to the lattice, exactly.
+    """Return floor(x / pitch + 1/2), exactly, of each entry of a flattened vector.
 
-    Args:
-        vector: real entries, of any shape; flattened.
-        pitch: lattice spacing, a power of two.
-
-    Returns:
-        floor(x / pitch + 1/2) for each entry x.
-
-    Raises:
-        InvalidParameter: an entry is NaN, infinite, or beyond 2^62 pitches.
+    Raises InvalidParameter for an entry that is NaN, infinite, or beyond 2^62 pitches.
     """
     units = np.asarray(vector, dtype=np.float64).ravel() / pitch
     if not np.all(np.abs(units) < 2.0**62):
@@ -599,21 +517,10 @@ def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
 def release(
     vector: NDArray[np.float64] | Sequence[int], mechanism: NoiseMechanism, randomness: Randomness = SYSTEM
 ) -> NDArray[np.float64]:
-    """Release a vector with noise.
+    """Release a vector with noise, which is added in integers on the mechanism's lattice.
 
-    The vector is snapped to the mechanism's lattice and the noise is added in integers. Converting the exact sum to
-    float64 rounds beyond 2^53 units, which is post-processing.
-
-    Args:
-        vector: real entries, shape (D,), or a sequence of integers in lattice units.
-        mechanism: the noise, of dimension D.
-        randomness: the operating system's by default.
-
-    Returns:
-        The noisy vector, float64 of shape (D,).
-
-    Raises:
-        InvalidParameter: the vector has another dimension, or as `snap`.
+    The vector is real (D,) or integers in lattice units, the result float64 (D,). Raises InvalidParameter for another
+    dimension, or as `snap`.
     """
     units = snap(vector, mechanism.pitch) if isinstance(vector, np.ndarray) else list(vector)
     if len(units) != mechanism.dimension:

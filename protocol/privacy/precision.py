@@ -1,8 +1,4 @@
-"""High-precision arithmetic for samplers, so that rounding cannot be distinguished from the sampled law.
-
-Uniform variables are midpoints of cells of width 2^-640, and all further arithmetic is MPFR at 768 bits
-(`psephos.protocol.privacy.mechanisms` has the error bound).
-"""
+"""High-precision arithmetic for samplers; `psephos.protocol.privacy.mechanisms` has the error bound."""
 
 from __future__ import annotations
 

@@ -33,9 +33,8 @@ class PrivacyUnit:
     def covers(self, other: PrivacyUnit) -> bool:
         """Return whether a release that is private for this unit is as private for the other one.
 
-        A release that protects all that a party holds protects each of its rows and persons. Nothing else is concluded:
-        a shard does not protect a row, since an added row changes how all rows are dealt, and what is unknown protects
-        nothing, not even itself.
+        A party's release protects each of its rows and persons. A shard's does not protect a row, since an added row
+        changes how all rows are dealt, and what is unknown protects nothing, not even itself.
         """
         if self.neighbours not in ("any", other.neighbours):
             return False
