@@ -64,7 +64,7 @@ class Ballot:
 
     @classmethod
     def encoded_length(cls, round_: Round) -> int:
-        """Return the length of a ballot of the round in bytes; of the longest one, where validity is proved."""
+        """Return the largest length of a ballot of the round in bytes."""
         return HEADER_BYTES + _PARTY_BYTES + SIGNATURE_BYTES + round_.vector_bytes + proof_bytes(round_)[1]
 
     @classmethod
@@ -99,10 +99,7 @@ def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class NoiseBallot:
-    """One key holder's encrypted share of the noise, in a round with `holder_noise`. Public.
-
-    The board says who sent it, as of a confirmation.
-    """
+    """One key holder's encrypted share of the noise, in a round with `holder_noise`. Public."""
 
     round_digest: bytes = field(repr=False)
     holder: int

@@ -30,11 +30,7 @@ from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 _MOST_SETS = 1000
-"""Largest number of sets of t holders that are tried.
-
-Beyond it sets are drawn at random: in lexicographic order, the first 1.3 million sets of 12 out of 24 holders all
-contain holder 1, who may be the one that deviates.
-"""
+"""Most sets of t holders that are tried. More are drawn at random: the first ones in order all contain holder 1."""
 
 
 @storable
@@ -42,10 +38,7 @@ contain holder 1, who may be the one that deviates.
 class OpenedSum:
     """The result of a round: all that the curator learns.
 
-    Attributes:
-        parties: numbers of the parties whose vectors were counted (public).
-        wrong_holders: holders whose partial decryption disagreed with the others'. They can only be named when more
-            than t partial decryptions were cross-checked.
+    `parties` are counted; `wrong_holders` disagreed with the others, which more than t partial decryptions can show.
     """
 
     sums: tuple[int, ...] = field(repr=False)
@@ -54,7 +47,7 @@ class OpenedSum:
 
     @property
     def ballots(self) -> int:
-        """M, the number of counted ballots, which every sensitivity is stated for."""
+        """M, which every sensitivity is stated for."""
         return len(self.parties)
 
 
@@ -117,11 +110,9 @@ def received_part(
 def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> OpenedSum:
     """Combine the partial decryptions of t or more holders into the sum.
 
-    Any t partial decryptions lie on one polynomial, so only the remaining `spare` ones are evidence. Every set of t
-    holders (or 1000 random ones, if there are more) is combined and the others are compared with its result. If at most
-    spare / 2 partial decryptions are wrong, exactly one sum is contradicted by at most spare / 2 holders (Reed-Solomon
-    decoding). Otherwise a sum that every combining set gives is right, provided that t right partial decryptions are
-    present.
+    Sets of t holders are combined and the `spare` others compared with the result. If at most spare / 2 partial
+    decryptions are wrong, exactly one sum is contradicted by at most spare / 2 holders (Reed-Solomon decoding).
+    Otherwise a sum that every combining set gives is right, provided that t right partial decryptions are present.
     """
     threshold = product.round.threshold_key.threshold
     values = {part.holder: part.values for part in parts}

@@ -61,12 +61,7 @@ class RejectedBallot:
 
 @dataclass(frozen=True)
 class BallotProduct:
-    """The product of some ballots of one round, and who sent them. Immutable.
-
-    Attributes:
-        members: whose vectors are counted, a bit map (`Round.sender`): parties, and holders that add noise.
-        columns: the product, one ciphertext per ciphertext of a ballot.
-    """
+    """The product of the vectors of `members`, a bit map (`Round.sender`), in one round: `columns` of ciphertexts."""
 
     round: Round = field(repr=False)
     members: int = field(default=0, repr=False)
@@ -79,9 +74,8 @@ class BallotProduct:
     def add_all(self, ballots: Iterable[bytes]) -> tuple[BallotProduct, list[RejectedBallot]]:
         """Multiply a batch of encoded ballots into the product.
 
-        A ballot is rejected, and does not affect the product, for any error of `Ballot.decode`, for CiphertextError (a
-        ciphertext is not a unit), ProofError (its proof does not hold) and DuplicateBallotError (its party has a
-        ballot).
+        A ballot is rejected, and does not affect the product, for any error of `Ballot.decode`, and for CiphertextError
+        (not a unit), ProofError (its proof does not hold) and DuplicateBallotError (its party has a ballot).
         """
         rejections: list[RejectedBallot] = []
         received: list[tuple[int, Ballot]] = []
@@ -160,7 +154,6 @@ class BallotProduct:
 
     @property
     def parties(self) -> tuple[int, ...]:
-        """Numbers of the counted parties, ascending. Public."""
         return _numbers(self._ballots)
 
     @property
@@ -172,7 +165,7 @@ class BallotProduct:
 
     @property
     def missing_noise(self) -> tuple[int, ...]:
-        """Numbers of the key holders whose noise must be in the product and is not, ascending."""
+        """Numbers of the key holders whose noise must be in the product and is not."""
         expected = (1 << self.round.senders) - (1 << len(self.round.roster))
         return tuple(place - len(self.round.roster) + 1 for place in _numbers(expected & ~self.members))
 
@@ -226,10 +219,7 @@ def _numbers(bitmap: int) -> tuple[int, ...]:
 @storable
 @dataclass(frozen=True)
 class VoteOpen:
-    """State while ballots are accepted.
-
-    `closing`: the curator has sent its close, which is not on the board yet; ballots before it still count.
-    """
+    """State while ballots are accepted; `closing`: the curator's close is sent, and not on the board yet."""
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
@@ -239,12 +229,7 @@ class VoteOpen:
 @storable
 @dataclass(frozen=True)
 class VoteClosed:
-    """State after the close.
-
-    Attributes:
-        confirmed: (holder, digest of the product that it would open) of each confirmation on the board.
-        parts: for a reader, the valid partial decryptions of the product.
-    """
+    """State after the close, with (holder, digest) of each confirmation and, for a reader, the partial decryptions."""
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
@@ -297,7 +282,7 @@ class Observer(Machine):
         return self.closed(VoteClosed(state.members, state.columns))
 
     def closed(self, state: VoteClosed) -> Step:
-        """A subclass may post a message at the end of the vote."""
+        """End the vote; a subclass may post a message."""
         return Step(state)
 
     @takes(VoteClosed, Kind.BALLOT)
@@ -307,7 +292,6 @@ class Observer(Machine):
 
     @takes(VoteClosed, Kind.CONFIRMATION)
     def receive_confirmation(self, state: VoteClosed, entry: Entry) -> Step:
-        """Record a confirmation; raises as `VoteClosed.with_confirmation`."""
         return Step(state.with_confirmation(self.round, entry))
 
     def lateness(self, entry: Entry) -> LateBallotError:

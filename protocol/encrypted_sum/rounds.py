@@ -31,10 +31,9 @@ that the plaintext is valid: one vote for each sample, or a vector within bounds
 
 
 def safe_confirmations(holders: int, threshold: int) -> int:
-    """Return how many of n holders must confirm a product so that no two different products can be opened.
+    """Return how many of n holders must confirm a product so that no board can have two different ones opened.
 
-    Two sets of q holders have at least 2q - n in common. At most t - 1 holders deviate, so q is the smallest number
-    with 2q - n > t - 1. This holds for any behaviour of the board.
+    Two sets of q holders have at least 2q - n in common, which must be more than the t - 1 holders that may deviate.
 
     Examples:
         >>> safe_confirmations(holders=5, threshold=3)
@@ -60,8 +59,7 @@ class Round:
         group: for `valid` votes, the number of consecutive entries that add up to 0 or 1: K - 1.
         square_bound: for other `valid` ballots, the largest sum of squares of the entries; their range is that of the
             plan, which `bounded_plan` chooses.
-        confirmations: how many holders must have confirmed the product on the board before any of them opens it. With
-            q of n, no board can have two products opened unless 2q - n holders deviate; 0 for no confirmations.
+        confirmations: how many holders must have confirmed the product on the board before any of them opens it.
         holder_noise: whether every key holder adds a share of noise, without which no product is opened.
         noise_square_bound: for `valid` rounds, the largest sum of squares of a holder's noise.
 

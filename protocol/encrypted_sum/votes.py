@@ -23,22 +23,15 @@ from psephos.protocol.signing import VerificationKey
 
 
 class AuxiliarySet:
-    """The auxiliary samples of a round, hashed once for all parties.
+    """The auxiliary samples of a round, finite float64 (N, d), hashed once for all parties.
 
-    They are public, unless they have a `salt`: random bytes that the curator draws and gives to the parties together
-    with the samples, so that the context on the board commits to the samples without confirming a guess of them.
-
-    Attributes:
-        samples: finite float64 (N, d), read-only.
-        digest: SHA-256 of shape and samples, 32 bytes. A party remembers that it has voted on this digest; it does not
-            depend on the salt.
+    They are public, unless they have a `salt`: random bytes that the curator gives to the parties together with the
+    samples, so that the context on the board confirms no guess of them. A party remembers that it has voted on the
+    `digest` of shape and samples.
     """
 
     def __init__(self, samples: ArrayLike, salt: bytes = b"") -> None:
-        """Create an auxiliary set from a copy of finite samples (N, d), with a salt of 32 bytes or none.
-
-        Raises DataError for samples that are not such an array.
-        """
+        """Copy finite samples (N, d), with a salt of 32 bytes or none; raise DataError for other samples."""
         if len(salt) not in (0, 32):
             raise InvalidParameter(f"a salt has 32 bytes, or none where the samples are public, not {len(salt)}")
         try:
@@ -91,13 +84,10 @@ class VoteLayout:
             raise InvalidParameter(f"a vote needs at least two classes, not {self.classes}")
 
     def plan(self, key: PublicKey, parties: int) -> PackingPlan:
-        """Return the packing plan for up to `parties` ballots under a key."""
         return PackingPlan.for_key(key, length=self.samples * (self.classes - 1), addends=parties)
 
     def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Encode one party's votes, class indices (N,), as uint8 (N (K - 1),).
-
-        Raises DataError for another shape or type, or a class that was not agreed on.
+        """Encode one party's votes, class indices (N,), as uint8 (N (K - 1),); raise DataError for others.
 
         Examples:
             >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
@@ -112,9 +102,7 @@ class VoteLayout:
         return one_hot.reshape(-1).astype(np.uint8)
 
     def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
-        """Decode N (K - 1) opened sums of M ballots into counts, int64 (N, K); every row sums to M.
-
-        Raises WrongPartialDecryptionError where M ballots cannot have these sums.
+        """Decode sums of M ballots into counts, int64 (N, K); raise WrongPartialDecryptionError for impossible ones.
 
         Examples:
             >>> VoteLayout(samples=2, classes=3).decode([1, 0, 2, 4], ballots=7)
@@ -143,16 +131,9 @@ def vote_round(
 ) -> Round:
     """Create a round that counts votes on an auxiliary set.
 
-    Args:
-        auxiliary: float64 (N, d), exactly as every party will vote on it; an `AuxiliarySet` with a salt where they are
-            protected.
-        classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
-        minimum_ballots: half of the parties by default.
-        proofs: what every ballot must prove; "none" is for parties that follow the protocol.
-
-    Raises:
-        DataError: there are no auxiliary samples, or NaN or infinite ones.
-        InvalidParameter: the terms do not fit together (see `Round`).
+    The auxiliary samples, float64 (N, d), are those that every party will vote on; the K classes are in the order of
+    the counts, where an integer K stands for 0 .. K - 1; the minimum is half of the parties by default. Raises
+    DataError for samples that are none, and InvalidParameter for terms that do not fit together (see `Round`).
     """
     labels = range(classes) if isinstance(classes, int) else classes
     public = AuxiliarySet.of(auxiliary)

@@ -1,25 +1,17 @@
 """Secure comparison of two shared integers (Damgard, Geisler and Kroigaard 2007, Veugen 2012).
 
-There are two participants. The *asker* owns a DGK key and holds y, the *answerer* holds x, and |x - y| < 2^l. Asker and
-answerer exchange one message each, for any number of comparisons at once, and the asker learns the bits [x >= y] and
-nothing else.
+The *asker* owns a DGK key and holds y, the *answerer* holds x, and |x - y| < 2^l. They exchange one message each, and
+the asker learns the bit [x >= y] and nothing else (docs/protocols/pathak.md, docs/security/proofs.md): it is that of
+x'_l + y'_l + [X < Y] modulo 2, where x' = x + 2^l, y' = y, and X and Y are their low l bits.
 
-**From a difference to a comparison** (Veugen). D = x - y + 2^l lies in (0, 2^(l+1)), and x >= y iff its bit l is set.
-That bit is x'_l + y'_l + [x' mod 2^l < y' mod 2^l] modulo 2, where x' = x + 2^l and y' = y; so x and y may be additive
-shares of any size, and only their low l + 1 bits matter.
-
-**The comparison of X = x' mod 2^l and Y = y' mod 2^l.** The asker sends E(Y_i) for every bit. The answerer tosses
-delta; s = 1 - 2 delta. With w_j = X_j xor Y_j it computes
+The asker sends E(Y_i) for every bit. The answerer tosses delta; s = 1 - 2 delta. With w_j = X_j xor Y_j it computes
 
     c_i  = s + X_i - Y_i + 3 sum_{j > i} w_j      for i = 0 .. l - 1
     c_-1 = (1 - delta) + sum_j w_j
 
-For delta = 0 some c_i vanishes iff X < Y (and c_-1 > 0); for delta = 1 iff X >= Y (c_-1 serves X = Y). At most one
-does, and all lie in [-2, 3 l], so u > 3 l + 2 keeps a non-zero one non-zero modulo u. The answerer raises each to a
-blind uniform in the units modulo u (one that could be 0 would be a wrong answer, one from a narrower set a leak),
-multiplies in a fresh h^r, shuffles, and sends them with x'_l + delta modulo 2. The asker sees whether a zero is there:
-[X < Y] + delta. What it sees is a uniform shuffle of l + 1 units modulo u, one of them perhaps replaced by zero, and
-one bit: both follow from its output and its own y.
+For delta = 0 some c_i vanishes iff X < Y; for delta = 1 iff X >= Y. At most one does, and all lie in [-2, 3 l], so
+u > 3 l + 2 keeps a non-zero one non-zero modulo u. The answerer raises each to a blind uniform in the units modulo u,
+multiplies in a fresh h^r, shuffles, and sends them with x'_l + delta modulo 2.
 """
 
 from __future__ import annotations
@@ -95,10 +87,7 @@ def answer(
     bits: int,
     randomness: Randomness = SYSTEM,
 ) -> list[Answer]:
-    """Answer comparisons of l bits, as the answerer.
-
-    `shares` are the x, any integers with |x - y| < 2^bits; `questions` are units modulo n (checked by decoding).
-    """
+    """Answer comparisons of any integers x with |x - y| < 2^bits; `questions` are units modulo n (as decoded)."""
     _check_bits(key, bits)
     if len(shares) != len(questions) or any(len(question) != bits for question in questions):
         raise InvalidParameter(f"{len(shares)} shares need as many questions of {bits} ciphertexts each")

@@ -1,16 +1,15 @@
 """The cryptosystem of Damgard, Geisler and Kroigaard (2007, corrected 2009): small plaintexts and a fast test for zero.
 
 n = pq with p = 2 u v_p f_p + 1 and q = 2 u v_q f_q + 1 for a small prime u, the plaintexts' modulus, and two
-*different* primes v_p, v_q of t bits (one common v, as first published, would divide n - 1). g has order u v_p v_q
-modulo n, h has order v_p v_q, and a ciphertext of m is g^m h^r with r of 5t/2 bits, which is within 2^-(t/2) of uniform
-in the group of h. The owner of the key recognises a zero by c^(v_p) = 1 modulo p, one exponentiation with t bits. The
-comparison of integers (psephos.protocol.pathak.comparison) needs nothing else and is much faster than with Paillier
-ciphertexts.
+*different* primes v_p, v_q of t bits (one common v, as first published, would divide n - 1). g has order u v_p v_q, h
+has order v_p v_q, and a ciphertext of m is g^m h^r with r of 5t/2 bits, which is within 2^-(t/2) of uniform in the
+group of h. The owner of the key recognises a zero by c^(v_p) = 1 modulo p.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -18,10 +17,11 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, MessageError
-from psephos.protocol.paillier.comb import CombShape, best_shape, shared_comb
+from psephos.protocol.paillier.comb import best_shape, shared_comb
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, check_strength, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.wire import ByteReader
 
 DGK_MINIMUM_PLAINTEXTS = 11
 """Least plaintext modulus, which allows comparisons of 3 bits."""
@@ -57,7 +57,7 @@ class DgkPublicKey:
 
     @property
     def largest_comparison(self) -> int:
-        """Largest length of integers, in bits, that can be compared under this key."""
+        """Largest length in bits of integers that can be compared."""
         return (self.u - 3) // 3
 
     @cached_property
@@ -66,24 +66,18 @@ class DgkPublicKey:
 
     def encode(self) -> bytes:
         size = self.ciphertext_bytes
-        numbers = b"".join(int(x).to_bytes(size, "big") for x in (self.n, self.g, self.h))
-        return (
-            _MAGIC
-            + size.to_bytes(2, "big")
-            + self.u.to_bytes(4, "big")
-            + self.subgroup_bits.to_bytes(2, "big")
-            + numbers
-        )
+        numbers = ((size, 2), (self.u, 4), (self.subgroup_bits, 2), (self.n, size), (self.g, size), (self.h, size))
+        return _MAGIC + b"".join(int(number).to_bytes(length, "big") for number, length in numbers)
 
     @classmethod
     def decode(cls, data: bytes, *, test_key: bool = False) -> DgkPublicKey:
         """Decode a received key; raise MessageError, InvalidParameter, or WeakKeyError below 2048 bits."""
-        head = len(_MAGIC)
-        size = int.from_bytes(data[head : head + 2], "big")
-        if data[:head] != _MAGIC or len(data) != head + 8 + 3 * size or size > 2048:
+        reader = ByteReader(data, "a DGK public key")
+        if reader.take(len(_MAGIC)) != _MAGIC or (size := reader.integer(2)) > 2048:
             raise MessageError("the bytes are not a DGK public key of this version")
-        u, t = int.from_bytes(data[head + 2 : head + 6], "big"), int.from_bytes(data[head + 6 : head + 8], "big")
-        n, g, h = (int.from_bytes(data[head + 8 + i * size : head + 8 + (i + 1) * size], "big") for i in range(3))
+        u, t = reader.integer(4), reader.integer(2)
+        n, g, h = (reader.integer(size) for _ in range(3))
+        reader.end()
         key = cls(n, g, h, u, t)
         if key.encode() != data:
             raise MessageError("the bytes are not the canonical encoding of a DGK public key")
@@ -100,8 +94,10 @@ class DgkPublicKey:
 
     def blinds(self, count: int, randomness: Randomness = SYSTEM, *, expected: int = 4096) -> list[mpz]:
         """Draw `count` fresh h^r; multiplying a ciphertext by one re-randomises it."""
-        comb = shared_comb(self.h, ring(self.n), _shape(self, max(expected, count)))
-        return comb.random_powers(count, randomness)
+        bits, size = 5 * self.subgroup_bits // 2, self.ciphertext_bytes
+        powers = 1 << max(max(expected, count) - 1, 0).bit_length()
+        shape = best_shape(bits, powers=powers, entry_bytes=size, memory=16_000_000)
+        return shared_comb(self.h, ring(self.n), shape).random_powers(count, randomness)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
         """Encrypt small non-negative integers m as g^m h^r."""
@@ -111,11 +107,6 @@ class DgkPublicKey:
 
     def __repr__(self) -> str:
         return f"<DgkPublicKey {self.bits} bits, u = {self.u}, {self.identifier.hex()[:12]}>"
-
-
-def _shape(key: DgkPublicKey, powers: int) -> CombShape:
-    rounded = 1 << max(powers - 1, 0).bit_length()
-    return best_shape(5 * key.subgroup_bits // 2, powers=rounded, entry_bytes=key.ciphertext_bytes, memory=16_000_000)
 
 
 class DgkPrivateKey:
@@ -193,9 +184,7 @@ def _prime_with(u: int, t: int, bits: int, randomness: Randomness) -> tuple[mpz,
 
 def _of_order(primes: tuple[int | mpz, ...], p: mpz, randomness: Randomness) -> mpz:
     """Draw a uniform element modulo p whose order is the product of these primes."""
-    order = mpz(1)
-    for prime in primes:
-        order *= prime
+    order = math.prod(primes)
     while True:
         element = gmpy2.powmod_sec(1 + randomness.below(int(p) - 1), (p - 1) // order, p)
         if all(gmpy2.powmod_sec(element, order // prime, p) != 1 for prime in primes):

@@ -25,10 +25,9 @@ _TAIL_BITS = 161
 
 
 def record_sensitivity(terms: PathakTerms, size: Fraction | int) -> float:
-    """Return the L2 sensitivity of one party's computed parameters to one record, not in grid units.
+    """Return the L2 sensitivity of one party's parameters to one record, (2/n + 2 tau)/mu, not in grid units.
 
-    It is (2/n + 2 tau)/mu, for ||x|| <= 1 + `ROW_SLACK`: the minimiser of a mu-strongly convex objective moves by at
-    most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2), and the solver stops within tau/mu of it.
+    The minimiser moves by at most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2); the solver stops near it.
     """
     moved = 2 * (1 + 2 * ROW_SLACK) / float(size) + 2 * terms.tolerance
     return math.nextafter(moved / terms.strong_convexity * (1 + 2.0**-50), math.inf)
@@ -37,8 +36,7 @@ def record_sensitivity(terms: PathakTerms, size: Fraction | int) -> float:
 def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
     """Return the scale of the noise on the sum of the parameters, for data sets of at least `size` samples.
 
-    * printed: K 2/(n epsilon lambda), the paper's scale times K;
-    * noise in shares: the L1 sensitivity on the grid, sqrt(d) S/g + d, over epsilon.
+    Printed: K 2/(n epsilon lambda), the paper's times K; in shares: the L1 sensitivity on the grid over epsilon.
     """
     root = math.nextafter(math.sqrt(terms.features), math.inf)
     grid = Fraction(terms.pitch)
@@ -67,16 +65,13 @@ def noise_addends(terms: PathakTerms) -> int:
 
 @lru_cache(maxsize=256)
 def noise_bound(terms: PathakTerms) -> int:
-    """Return the largest magnitude of an entry of a party's noise.
-
-    P(|k| > B) <= 2 exp(-B/t) for one entry, and a Polya share is smaller than the whole in distribution.
-    """
+    """Return the largest magnitude of an entry of a party's noise, from P(|k| > B) <= 2 exp(-B/t)."""
     scale, draws = noise_scale(terms, terms.smallest_size), 2 * terms.features * noise_addends(terms)
     return math.ceil(scale * Fraction(math.log(2) * _TAIL_BITS + math.log(draws) + 1e-6)) + 1
 
 
 def weight_bound(terms: PathakTerms) -> int:
-    """Return the largest magnitude of an entry of a party's parameters, from (mu/2) ||w||^2 <= ln 2, plus tau/mu."""
+    """Return the largest magnitude of an entry of the parameters, from (mu/2) ||w||^2 <= ln 2, plus tau/mu."""
     mu = terms.strong_convexity
     return math.ceil((math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) * (1 + 1e-9) / terms.pitch) + 1
 

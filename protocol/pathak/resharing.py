@@ -1,8 +1,6 @@
-"""Additive sharing of integer vectors modulo 2^m (Pathak 2010, Stage 3).
+"""Additive sharing of integer vectors modulo 2^m (Pathak 2010, Stage 3), for honest-but-curious participants.
 
-Any proper subset of the published shares is uniform; all of them add up to the sum of the vectors. Pathak refers to
-Ben-Or, Goldwasser, Wigderson 1988; for a sum and honest-but-curious participants that protocol reduces to this one,
-which is secure against any coalition of all but two participants.
+Any proper subset of the published shares is uniform; all of them add up to the sum of the vectors.
 """
 
 from __future__ import annotations

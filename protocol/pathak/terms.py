@@ -21,25 +21,22 @@ Variant = Literal["public-bound", "repaired", "printed"]
 Comparisons = Literal["tournament", "all-pairs"]
 
 CURATOR = "curator"
-"""Role name of the curator, who is Charlie in the paper."""
+"""Charlie in the paper."""
 
 LEADER = 0
 """Number of the party that draws what the parties share, P_1 in the paper."""
 
 CONSUMERS = "consumers"
-"""Role name of whoever adds up the published shares."""
+"""Whoever adds up the published shares."""
 
-SMALLEST_RUN = 3
-"""Least number of parties."""
-
-LARGEST_RUN = 10_000
-"""Largest number of parties."""
+SMALLEST_RUN, LARGEST_RUN = 3, 10_000
+"""Least and largest number of parties."""
 
 _FIXED = {"noise": "laplace", "regulariser": "lambda"}
 """Encoded with the terms, which once had a choice of them."""
 
 SIZE_BITS = 32
-"""Length of the size of a data set in bits."""
+"""Bits of the size of a data set."""
 
 HIDING_BITS = 80
 """How many bits longer a mask is than the value it hides, which it hides up to a statistical distance of 2^-80."""
@@ -53,14 +50,14 @@ def party_name(number: int) -> str:
 
 
 def participants(terms: PathakTerms) -> list[str]:
-    """Return the role names of all K + 1 participants: the curator, then the parties."""
+    """Return the names of all K + 1 participants: the curator, then the parties."""
     return [CURATOR, *(party_name(number) for number in range(terms.parties))]
 
 
 @storable
 @dataclass(frozen=True)
 class PathakTerms:
-    """The public terms of a run, whose digest names it.
+    """The public terms of a run, whose digest names it; InvalidParameter for terms out of range.
 
     Attributes:
         variant: who draws the noise, and for which size. "public-bound": all parties, in shares, for the public
@@ -68,9 +65,7 @@ class PathakTerms:
             party with the smallest data set, as in the paper.
         comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed).
         classes: the two class names, label 0 and label 1.
-        parties, features: K, d.
-        lam: lambda.
-        epsilon: the privacy parameter in the scale of the noise.
+        parties, features, lam: K, d, lambda.
         tolerance: largest gradient norm at which a local solver may stop.
         smallest_size, largest_size: public bounds; a data set is treated as if its size lay between them (`counted`).
         excluded: number of noise shares that privacy must not depend on: colluders + dropouts + 1.
@@ -126,7 +121,7 @@ class PathakTerms:
 
     @property
     def finds_smallest(self) -> bool:
-        """Whether stages 1 and 2 run, which find the smallest data set and select noise for it under encryption."""
+        """Whether stages 1 and 2 run."""
         return self.variant != "public-bound"
 
     @property
@@ -136,12 +131,11 @@ class PathakTerms:
 
     @property
     def turns(self) -> int:
-        """Largest number of rounds of comparisons: one for all pairs; a tournament halves the remaining parties."""
+        """Largest number of rounds of comparisons."""
         return 1 if self.comparisons == "all-pairs" else (self.parties - 1).bit_length()
 
     @property
     def pitch(self) -> float:
-        """g = 2^pitch_exponent, the grid spacing."""
         return math.ldexp(1.0, self.pitch_exponent)
 
     @property
@@ -151,23 +145,22 @@ class PathakTerms:
 
     @cached_property
     def ladder(self) -> tuple[Fraction, ...]:
-        """The sizes for which noise is drawn in the repaired variant, from the smallest size up, with ratio 3/2."""
+        """The sizes for which noise is drawn in the repaired variant, from the smallest size up."""
         rungs = [Fraction(self.smallest_size)]
         while rungs[-1] * LADDER_RATIO <= self.largest_size:
             rungs.append(rungs[-1] * LADDER_RATIO)
         return tuple(rungs)
 
     def counted(self, size: int) -> int:
-        """Return the size that a data set is treated as having, its size clipped to the public bounds.
+        """Return the size that a data set is treated as having; rejecting a size outside the bounds would reveal it.
 
-        Rejecting a size outside the bounds would reveal it. A smaller data set divides its loss by the bound instead of
-        its size, so that one record has no more influence than the bound allows; a larger one gets the noise of the
-        bound, which is more than it needs.
+        A smaller data set divides its loss by the bound, so one record has no more influence than the bound allows; a
+        larger one gets the noise of the bound, which is more than it needs.
         """
         return min(max(size, self.smallest_size), self.largest_size)
 
     def rung(self, size: int) -> int:
-        """Return the index of a data set's rung: the counted size rounded down, so that noise is never too small."""
+        """Return the index of a data set's rung, which is no larger, so that noise is never too small."""
         return max(place for place, least in enumerate(self.ladder) if least <= self.counted(size))
 
     # -- encoding
@@ -202,7 +195,6 @@ class PathakTerms:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the terms, 32 bytes, which identifies the run."""
         return hashlib.sha256(b"psephos pathak terms\0" + self.encode()).digest()
 
     def check_agrees(self, proposal: PathakTerms, who: str) -> None:
