@@ -24,8 +24,8 @@ from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import Array, Ring, kernel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
-from psephos.protocol.paillier.powers import public_power
-from psephos.protocol.proofs import bounded, knowledge, validity
+from psephos.protocol.paillier.powers import power_product
+from psephos.protocol.proofs import codewords, knowledge, validity
 from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS
 from psephos.protocol.randomness import SimulationRandomness
@@ -75,7 +75,7 @@ def knowledge_multiplications(key: PublicKey, ciphertexts: int, ballots: int) ->
     count, chance = ballots * (ciphertexts + together), SimulationRandomness(0)
     exponents = [mpz(chance.bits(CHALLENGE_BITS + weight)) for _ in range(count)]
     counting = _Counting(mpz(2) ** 61 - 1)
-    public_power([mpz(chance.bits(60)) for _ in range(count)], exponents, counting)
+    power_product([mpz(chance.bits(60)) for _ in range(count)], exponents, counting)
     return round((counting.product_count + knowledge.comb_shape(key).multiplications) / (ballots * ciphertexts), 1)
 
 
@@ -105,11 +105,11 @@ def bounded_costs(key: PublicKey, repetitions: int) -> dict[str, Any]:
         half = Encryptor(key, "half", expected=4096)
         packed = plan.pack(entries)
         ciphertexts, witness = half.encrypt_with_witness(packed)
-        proof = bounded.prove(b"", layout, entries, ciphertexts, witness)
+        proof = codewords.prove(b"", layout, entries, ciphertexts, witness)
         work: dict[str, Callable[[], object]] = {
             "encrypt": partial(half.encrypt, packed),
-            "bounded.prove": partial(bounded.prove, b"", layout, entries, ciphertexts, witness),
-            "bounded.verify": partial(bounded.verify, b"", layout, ciphertexts, proof),
+            "bounded.prove": partial(codewords.prove, b"", layout, entries, ciphertexts, witness),
+            "bounded.verify": partial(codewords.verify, b"", layout, ciphertexts, proof),
         }
         least = {what: round(ms, 3) for what, ms in _least(work, repetitions).items()}
         costs[name] = {"ciphertexts": len(ciphertexts), "ms": least, "bytes": len(proof)}
@@ -147,7 +147,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
             claims.append(
                 (statement, own_ciphertexts, knowledge.prove(statement, key, own_ciphertexts, own_witness, "half"))
             )
-        valid = validity.prove(b"", shape, entries, ciphertexts, witness)
+        valid = codewords.prove(b"", shape, entries, ciphertexts, witness)
         auxiliary = np.linspace(0, 1, samples)[:, None]
         round_ = vote_round(
             keys.threshold_key, keys.roster, auxiliary, classes, test_key=key_bits < 2048, proofs="knowledge"
@@ -163,8 +163,8 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
             "knowledge.prove": partial(knowledge.prove, b"", key, ciphertexts, witness, "half"),
             "knowledge.verify": partial(knowledge.verify, b"", key, ciphertexts, proof),
             **{f"knowledge.verify {size}": partial(knowledge.first_wrong, key, claims[:size]) for size in batches},
-            "valid.prove": partial(validity.prove, b"", shape, entries, ciphertexts, witness),
-            "valid.verify": partial(validity.verify, b"", shape, ciphertexts, valid),
+            "valid.prove": partial(codewords.prove, b"", shape, entries, ciphertexts, witness),
+            "valid.verify": partial(codewords.verify, b"", shape, ciphertexts, valid),
             "open": partial(share.partially_decrypt, ciphertexts),
             "opening.prove": partial(prove_opening, round_, share, ciphertexts, part),
             "opening.verify": partial(check_opening, round_, 1, ciphertexts, part, opening),

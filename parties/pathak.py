@@ -27,7 +27,7 @@ from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.powers import multi_powers
+from psephos.protocol.paillier.powers import power_product
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.pathak.comparison import answer
 from psephos.protocol.pathak.dgk import DgkPublicKey
@@ -419,8 +419,7 @@ class PathakParty(Machine):
         # The offset that makes entries positive is selected with the noise, so it counts exactly once.
         plan = noise_plan(agreed.terms, key)
         packed = [plan.pack([entry + bound for entry in vector]) for vector in noise]
-        columns = [list(column) for column in zip(*packed, strict=True)]
-        powers = multi_powers(bases, columns, key.ring)
+        powers = [power_product(bases, column, key.ring) for column in zip(*packed, strict=True)]
         factor = self._full(key, tuple(powers))
         if self.number == LEADER:
             return Step(AwaitingNoiseFactors(agreed, noise, factor), tuple(posts))

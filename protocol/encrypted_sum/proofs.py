@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
 from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -18,8 +17,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.proofs import bounded, knowledge, opening, validity
-from psephos.protocol.proofs.bounded import BoundedLayout
+from psephos.protocol.proofs import codewords, knowledge, opening
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -47,11 +45,9 @@ def encrypt_with_proof(
     if round_.proofs == "knowledge":
         known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
         proof = known.encode(round_.key)
-    elif isinstance(layout := round_.layout_of(place), BoundedLayout):
-        proof = bounded.prove(statement, layout, values, ciphertexts, witness, randomness=randomness)
     else:
-        entries = np.asarray(values, dtype=np.int64)
-        proof = validity.prove(statement, layout, entries, ciphertexts, witness, randomness=randomness)
+        layout = round_.layout_of(place)
+        proof = codewords.prove(statement, layout, values, ciphertexts, witness, randomness=randomness)
     return EncryptedVector(round_.key, round_.plan, ciphertexts), proof
 
 
@@ -68,11 +64,7 @@ def check_proofs(round_: Round, vectors: Sequence[tuple[int, Sequence[mpz], byte
     elif round_.proofs == "valid":
         for place, ciphertexts, proof in vectors:
             with _naming_sender(round_, place):
-                statement, layout = _statement(round_, place), round_.layout_of(place)
-                if isinstance(layout, BoundedLayout):
-                    bounded.verify(statement, layout, ciphertexts, proof)
-                else:
-                    validity.verify(statement, layout, ciphertexts, proof)
+                codewords.verify(_statement(round_, place), round_.layout_of(place), ciphertexts, proof)
 
 
 @contextmanager

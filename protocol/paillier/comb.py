@@ -95,7 +95,8 @@ class FixedBaseComb:
 
     def draw(self, randomness: Randomness) -> bytes:
         """Draw the encoded digits of a uniform exponent, which are secret."""
-        return randomness.draw(2 * self.shape.tables * self.shape.columns)
+        size = 2 * self.shape.tables * self.shape.columns
+        return randomness.draw(size)
 
     def drawn_powers(self, strings: Sequence[bytes]) -> list[mpz]:
         """Return base^e for each exponent from `draw`."""

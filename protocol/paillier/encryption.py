@@ -64,21 +64,15 @@ def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
             return unit
 
 
+@dataclass(slots=True)
 class Residue:
-    """A random n^s-th residue modulo n^(s+1) with its root. Secret; `repr` shows nothing of it."""
+    """A random n^s-th residue modulo n^(s+1). Secret.
 
-    __slots__ = ("_root", "value")
+    `root()` is a with value = h_s^a (`half`, `short`), or u with value = u^(n^s) (`full`).
+    """
 
-    def __init__(self, value: mpz, root: Callable[[], mpz]) -> None:
-        self.value = value
-        self._root = root
-
-    def root(self) -> mpz:
-        """Return a with value = h_s^a (`half`, `short`), or u with value = u^(n^s) (`full`)."""
-        return self._root()
-
-    def __repr__(self) -> str:
-        return "<Residue>"
+    value: mpz = field(repr=False)
+    root: Callable[[], mpz] = field(repr=False)
 
 
 @dataclass(frozen=True)

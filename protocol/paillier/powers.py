@@ -1,8 +1,6 @@
-"""Products of powers of several bases.
+"""Products of powers of several bases; the time depends on the exponents.
 
-`public_power` verifies proofs: its exponents are short and public. `multi_powers` raises the same bases to many long
-exponents, as a party of the repaired Pathak protocol does; its timing depends on them (docs/security/index.md, "What is
-not protected").
+They are public in proofs, and the packed noise of a party of the repaired Pathak protocol (docs/security/index.md).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _SHARE = 5
 """Number of bases that share a table, which takes 26 multiplications to compute."""
 
 
-def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> mpz:
+def power_product(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> mpz:
     """Return prod_i bases[i]^exponents[i], by shared tables for few bases, else by Pippenger's buckets (1976)."""
     if len(bases) != len(exponents) or min(exponents, default=0) < 0:
         raise InvalidParameter("every base needs one exponent, and none may be negative")
@@ -72,35 +70,3 @@ def _weighted(ring: Ring, factors: Array, digits: Array) -> list[mpz]:
         running = ring.multiply(running, buckets[:, digit])
         total = ring.multiply(total, running)
     return ring.numbers(total)
-
-
-_WINDOW = 6  # bits
-
-
-def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], ring: Ring) -> list[mpz]:
-    """Return prod_i bases[i]^row[i] for each row of exponents, by windows that share their squarings."""
-    if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
-        raise InvalidParameter("every base needs one exponent, and none may be negative")
-    powers = [ring.array([mpz(1)] * len(bases)), ring.array(bases)]
-    while len(powers) < 1 << _WINDOW:
-        powers.append(ring.multiply(powers[-1], powers[1]))
-    table, places = np.stack(powers), np.arange(len(bases))
-    result = ring.array([mpz(1)] * len(exponents))
-    for digits in _windows(exponents):
-        for _ in range(_WINDOW):
-            result = ring.multiply(result, result)
-        if digits.any():
-            result = ring.multiply(result, ring.fold(table[digits, places]))
-    return ring.numbers(result)
-
-
-def _windows(exponents: Sequence[Sequence[int | mpz]]) -> Array:
-    """Split exponents into windows of 6 bits: (windows, rows, bases), the highest window first."""
-    windows = -(-max((int(e).bit_length() for row in exponents for e in row), default=0) // _WINDOW)
-    size = (windows * _WINDOW + 7) // 8
-    data = b"".join([int(e).to_bytes(size, "little") for row in exponents for e in row])
-    shape = (len(exponents), len(exponents[0]) if exponents else 0)
-    octets = np.frombuffer(data, dtype=np.uint8).reshape(*shape, size)
-    bits = np.unpackbits(octets, axis=2, bitorder="little")[..., : windows * _WINDOW]
-    digits = bits.reshape(*shape, windows, _WINDOW) @ (1 << np.arange(_WINDOW))
-    return np.moveaxis(digits, 2, 0)[::-1]

@@ -17,7 +17,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, MessageError
-from psephos.protocol.paillier.comb import best_shape, shared_comb
+from psephos.protocol.paillier.comb import FixedBaseComb, best_shape, shared_comb
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, check_strength, security_bits
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -92,12 +92,15 @@ class DgkPublicKey:
 
     # -- ciphertexts
 
-    def blinds(self, count: int, randomness: Randomness = SYSTEM, *, expected: int = 4096) -> list[mpz]:
+    def blinds(self, count: int, randomness: Randomness = SYSTEM) -> list[mpz]:
         """Draw `count` fresh h^r; multiplying a ciphertext by one re-randomises it."""
-        bits, size = 5 * self.subgroup_bits // 2, self.ciphertext_bytes
-        powers = 1 << max(max(expected, count) - 1, 0).bit_length()
-        shape = best_shape(bits, powers=powers, entry_bytes=size, memory=16_000_000)
-        return shared_comb(self.h, ring(self.n), shape).random_powers(count, randomness)
+        return self.comb(max(4096, count)).random_powers(count, randomness)
+
+    def comb(self, powers: int) -> FixedBaseComb:
+        """Return the comb of h for about so many powers."""
+        bits, size, rounded = 5 * self.subgroup_bits // 2, self.ciphertext_bytes, 1 << (powers - 1).bit_length()
+        shape = best_shape(bits, powers=rounded, entry_bytes=size, memory=16_000_000)
+        return shared_comb(self.h, ring(self.n), shape)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
         """Encrypt small non-negative integers m as g^m h^r."""

@@ -21,10 +21,8 @@ from typing import ClassVar, Self
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
-from numpy.typing import NDArray
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan, decompose
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS
@@ -35,7 +33,7 @@ from psephos.protocol.proofs.codewords import (
     MatrixLayout,
     MatrixSizes,
     Prover,
-    Verification,
+    Vector,
     Weights,
     block_rows,
     powers_modulo,
@@ -53,7 +51,6 @@ from psephos.protocol.proofs.field import (
     sum_of_products,
 )
 from psephos.protocol.proofs.norm_equations import FEWEST_PARTS, Integers, NormEquations, digit_count
-from psephos.protocol.randomness import SYSTEM, Randomness
 
 LARGEST_BASE = 1 << 14
 """Largest T: the look-up table has T entries, which every proof and every check computes."""
@@ -66,9 +63,6 @@ Table = tuple[Words, Words]
 
 Lookup = tuple[tuple[int, int], Table]
 """The challenge alpha, and 1/(alpha + t) for t = 0, ..., T - 1."""
-
-Vector = Sequence[int] | NDArray[np.integer]
-"""The entries of a ballot, integers of any size."""
 
 
 def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, maximum: int) -> PackingPlan:
@@ -99,6 +93,43 @@ _TOO_WIDE = (
 )
 
 
+class _Prover(Prover):
+    layout: BoundedLayout
+
+    @cached_property
+    def shifted(self) -> Integers:
+        return self.layout.shifted(self.entries)
+
+    def draw_mask(self) -> mpz:
+        return mpz(self.randomness.below(self.layout.base**self.layout.mask_digits))
+
+    def first_messages(self, mu: mpz) -> Words:
+        layout = self.layout
+        self.digits, self.loose = self.entry_digits(), self.loose_digits(mu)
+        self.committed = layout.rows_of_digits(self.digits, self.loose)
+        return np.concatenate([self.committed, layout.rows_of(self.multiplicities(self.committed))])
+
+    def second_messages(self, weights: Weights, lookup: Lookup, z: mpz) -> Words:
+        quotients = self.quotients(weights, self.digits, self.loose[: self.layout.mask_digits], z)
+        return np.concatenate([*self.inverses(self.committed, *lookup), quotients])
+
+    def entry_digits(self) -> Words:
+        return self.layout.entry_digits(self.shifted)
+
+    def loose_digits(self, mu: mpz) -> Words:
+        layout = self.layout
+        mask = decompose(mu, mpz(layout.base), layout.mask_digits)
+        others = layout.norm.digits(layout.norm.slack_and_carries(self.shifted))
+        return np.array(mask + others, dtype=np.uint64)
+
+    def multiplicities(self, digits: Words) -> Words:
+        return np.bincount(digits.reshape(-1).astype(np.int64), minlength=self.layout.base).astype(np.uint64)
+
+    def inverses(self, digits: Words, alpha: tuple[int, int], table: Table) -> Table:
+        """Return 1/(alpha + d) for every digit, the shape of the digits each; honest ones are in the table."""
+        return table[0][digits.astype(np.intp)], table[1][digits.astype(np.intp)]
+
+
 @dataclass(frozen=True)
 class BoundedLayout(MatrixLayout):
     """The layout of the committed matrices; `of` chooses base T, digits j and degree k.
@@ -109,6 +140,7 @@ class BoundedLayout(MatrixLayout):
     """
 
     label: ClassVar[str] = "psephos bounded ballot"
+    prover: ClassVar[type[Prover]] = _Prover
 
     key: PublicKey
     plan: PackingPlan
@@ -300,67 +332,3 @@ def _alpha(chain: ChallengeChain) -> tuple[int, int]:
     """Return the challenge of the look-up, an element of the field of p^2 elements outside that of p elements."""
     first, *others = chain.elements("alpha", (8,)).tolist()
     return first, next((other for other in others if other), 1)
-
-
-def prove(
-    statement: bytes,
-    layout: BoundedLayout,
-    entries: Vector,
-    ciphertexts: Sequence[mpz],
-    witness: Witness,
-    *,
-    randomness: Randomness = SYSTEM,
-) -> bytes:
-    """Return the encoded proof, of at most `layout.longest_proof` bytes, that one ballot of entries (S,) is bounded."""
-    if not layout.admits(entries):
-        raise InvalidParameter("the vector exceeds the bounds of the round; draw its noise again, or scale it")
-    return _Prover(statement, layout, entries, ciphertexts, witness, randomness).run()
-
-
-class _Prover(Prover):
-    layout: BoundedLayout
-
-    def __init__(
-        self,
-        statement: bytes,
-        layout: BoundedLayout,
-        entries: Vector,
-        ciphertexts: Sequence[mpz],
-        witness: Witness,
-        randomness: Randomness,
-    ) -> None:
-        super().__init__(statement, layout, ciphertexts, witness, randomness)
-        self.shifted = layout.shifted(entries)
-
-    def draw_mask(self) -> mpz:
-        return mpz(self.randomness.below(self.layout.base**self.layout.mask_digits))
-
-    def first_messages(self, mu: mpz) -> Words:
-        layout = self.layout
-        self.digits, self.loose = self.entry_digits(), self.loose_digits(mu)
-        self.committed = layout.rows_of_digits(self.digits, self.loose)
-        return np.concatenate([self.committed, layout.rows_of(self.multiplicities(self.committed))])
-
-    def second_messages(self, weights: Weights, lookup: Lookup, z: mpz) -> Words:
-        quotients = self.quotients(weights, self.digits, self.loose[: self.layout.mask_digits], z)
-        return np.concatenate([*self.inverses(self.committed, *lookup), quotients])
-
-    def entry_digits(self) -> Words:
-        return self.layout.entry_digits(self.shifted)
-
-    def loose_digits(self, mu: mpz) -> Words:
-        layout = self.layout
-        mask = decompose(mu, mpz(layout.base), layout.mask_digits)
-        others = layout.norm.digits(layout.norm.slack_and_carries(self.shifted))
-        return np.array(mask + others, dtype=np.uint64)
-
-    def multiplicities(self, digits: Words) -> Words:
-        return np.bincount(digits.reshape(-1).astype(np.int64), minlength=self.layout.base).astype(np.uint64)
-
-    def inverses(self, digits: Words, alpha: tuple[int, int], table: Table) -> Table:
-        """Return 1/(alpha + d) for every digit, the shape of the digits each; honest ones are in the table."""
-        return table[0][digits.astype(np.intp)], table[1][digits.astype(np.intp)]
-
-
-def verify(statement: bytes, layout: BoundedLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-    Verification(statement, layout, ciphertexts, proof).run()

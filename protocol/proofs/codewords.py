@@ -17,15 +17,15 @@ from typing import Any, ClassVar, NamedTuple
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
+from numpy.typing import NDArray
 
-from psephos.protocol.errors import CiphertextError, ProofError
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.errors import InvalidParameter, ProofError
 from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.paillier.powers import public_power
-from psephos.protocol.proofs.challenge import challenges, digest, stream
+from psephos.protocol.paillier.powers import power_product
+from psephos.protocol.proofs.challenge import challenges, check_announcements, digest, stream
 from psephos.protocol.proofs.field import (
     PRIME,
     Words,
@@ -40,7 +40,7 @@ from psephos.protocol.proofs.field import (
 )
 from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
-from psephos.protocol.randomness import Randomness
+from psephos.protocol.randomness import SYSTEM, Randomness
 
 QUERIES = 152
 """Number of opened columns: (5/8)^152 < 2^-103."""
@@ -59,6 +59,9 @@ PRIMES = 6
 """
 
 SALT_BYTES = 32
+
+Vector = Sequence[int] | NDArray[np.integer]
+"""The entries of a ballot, integers of any size."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class MatrixLayout(ABC):
     """
 
     label: ClassVar[str]
+    prover: ClassVar[type[Prover]]
     key: PublicKey
     plan: PackingPlan
     degree: int
@@ -109,6 +113,10 @@ class MatrixLayout(ABC):
     @property
     @abstractmethod
     def sizes(self) -> MatrixSizes: ...
+
+    def admits(self, entries: Vector) -> bool:
+        """Return whether an honest sender has such entries; a liar's are refused by the checks."""
+        return True
 
     @abstractmethod
     def lookup(self, chain: ChallengeChain) -> Any:
@@ -322,11 +330,12 @@ class Prover(ABC):
         self,
         statement: bytes,
         layout: MatrixLayout,
+        entries: Vector,
         ciphertexts: Sequence[mpz],
         witness: Witness,
         randomness: Randomness,
     ) -> None:
-        self.layout, self.randomness = layout, randomness
+        self.layout, self.entries, self.randomness = layout, entries, randomness
         self.ciphertexts, self.witness = ciphertexts, witness
         self.chain = layout.chain(statement, ciphertexts)
 
@@ -480,12 +489,9 @@ class Verification:
         key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
         if z >> (self.layout.sizes.mask_bits + 1) or w >> answer_bits(key):
             raise ProofError("an answer in a proof of validity lies outside its range")
-        try:
-            check_ciphertexts(key, (announcement,))
-        except CiphertextError as error:
-            raise ProofError(f"the announcement of a proof of validity is not a unit: {error}") from None
+        check_announcements(key, announcement)
         left = generator_power(key, z) * base_power(key, w) % modulus
-        right = announcement * public_power(self.ciphertexts, factors, key.ring) % modulus
+        right = announcement * power_product(self.ciphertexts, factors, key.ring) % modulus
         if (left * left - right * right) % modulus:
             raise ProofError("the proof of validity was not made for these ciphertexts, by whoever encrypted them")
 
@@ -501,3 +507,23 @@ class Verification:
         if columns.size and columns.max() >= np.uint64(PRIME):
             raise ProofError("a proof of validity has a number outside the field")
         return columns
+
+
+def prove(
+    statement: bytes,
+    layout: MatrixLayout,
+    entries: Vector,
+    ciphertexts: Sequence[mpz],
+    witness: Witness,
+    *,
+    randomness: Randomness = SYSTEM,
+) -> bytes:
+    """Return the encoded proof, of at most `layout.longest_proof` bytes, that the entries of one ballot are valid."""
+    if not layout.admits(entries):
+        raise InvalidParameter("the vector exceeds the bounds of the round; draw its noise again, or scale it")
+    return layout.prover(statement, layout, entries, ciphertexts, witness, randomness).run()
+
+
+def verify(statement: bytes, layout: MatrixLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
+    """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
+    Verification(statement, layout, ciphertexts, proof).run()

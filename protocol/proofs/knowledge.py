@@ -20,7 +20,7 @@ from psephos.protocol.paillier.encryption import RandomnessMode, Witness, expone
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.powers import public_power
+from psephos.protocol.paillier.powers import power_product
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, check_announcements, read_numbers
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -142,10 +142,10 @@ def _hold_together(key: PublicKey, claims: Sequence[Claim], weights: Sequence[mp
     if exponent:
         left = left * base_power(key, exponent) % modulus
     if roots:
-        root = public_power(roots, of_roots, ring(key.modulus))
+        root = power_product(roots, of_roots, ring(key.modulus))
         left = left * gmpy2.powmod(root, key.plaintext_modulus, modulus) % modulus
     # Up to the sign: -1 is an n^s-th residue, and single and joint verification must agree.
-    right = public_power(bases, exponents, key.ring)
+    right = power_product(bases, exponents, key.ring)
     return bool((left * left - right * right) % modulus == 0)
 
 

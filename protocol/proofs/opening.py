@@ -20,7 +20,7 @@ from gmpy2 import mpz
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.comb import best_shape, shared_comb
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.powers import public_power
+from psephos.protocol.paillier.powers import power_product
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, check_announcements, read_numbers
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -98,7 +98,7 @@ def _weighted(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], valu
     size, ring = key.ciphertext_bytes, key.ring
     parts = (key.identifier, statement, *(x.to_bytes(size, "little") for x in (*ciphertexts, *values)))
     weights = challenges(f"{_LABEL}: weights", parts, len(ciphertexts))
-    return public_power(ciphertexts, weights, ring), public_power(values, weights, ring)
+    return power_product(ciphertexts, weights, ring), power_product(values, weights, ring)
 
 
 def _challenge(statement: bytes, key: ThresholdKey, *numbers: mpz) -> mpz:

@@ -13,10 +13,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 from gmpy2 import mpz
-from numpy.typing import NDArray
 
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS
@@ -27,13 +25,28 @@ from psephos.protocol.proofs.codewords import (
     MatrixLayout,
     MatrixSizes,
     Prover,
-    Verification,
+    Vector,
     Weights,
     block_rows,
     powers_modulo,
 )
 from psephos.protocol.proofs.field import PRIME, Words, add, mul, product, sub, sum_of_products
-from psephos.protocol.randomness import SYSTEM, Randomness
+
+
+class _Prover(Prover):
+    layout: Layout
+
+    def draw_mask(self) -> mpz:
+        return mpz(self.randomness.bits(self.layout.sizes.mask_bits))
+
+    def first_messages(self, mu: mpz) -> Words:
+        layout = self.layout
+        bits = layout.bits([int(mu)], layout.sizes.mask_bits)
+        self.mask = bits.reshape(-1)[: layout.sizes.mask_bits]
+        return np.concatenate([layout.votes(self.entries), bits])
+
+    def second_messages(self, weights: Weights, lookup: None, z: mpz) -> Words:
+        return self.quotients(weights, np.asarray(self.entries), self.mask, z)
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Layout(MatrixLayout):
     """The layout of the committed matrix, for K - 1 = `group` entries per sample; `of` chooses the shortest proof."""
 
     label: ClassVar[str] = "psephos valid ballot"
+    prover: ClassVar[type[Prover]] = _Prover
 
     key: PublicKey
     plan: PackingPlan
@@ -73,7 +87,7 @@ class Layout(MatrixLayout):
         constraints = first + second + (self.blocks if self.group > 1 else 0)
         return MatrixSizes(mask_bits, quotient_bits, first, second, constraints, equation_count=PRIMES)
 
-    def votes(self, entries: NDArray[np.integer]) -> Words:
+    def votes(self, entries: Vector) -> Words:
         """Arrange entries (S,) as rows (blocks * group, used), one class of a block of samples each."""
         table = np.asarray(entries).reshape(-1, self.group).astype(np.uint64)
         return block_rows(table, self.used, np.zeros(self.group, dtype=np.uint64))
@@ -115,42 +129,3 @@ class Layout(MatrixLayout):
 
     def balance(self, masks: Words) -> None:
         masks[:, 0] = sub(np.zeros(len(masks), np.uint64), masks[:, self.degree])
-
-
-class _Prover(Prover):
-    """One proof in the making, of entries (S,)."""
-
-    layout: Layout
-    entries: Words
-
-    def draw_mask(self) -> mpz:
-        return mpz(self.randomness.bits(self.layout.sizes.mask_bits))
-
-    def first_messages(self, mu: mpz) -> Words:
-        layout = self.layout
-        bits = layout.bits([int(mu)], layout.sizes.mask_bits)
-        self.mask = bits.reshape(-1)[: layout.sizes.mask_bits]
-        return np.concatenate([layout.votes(self.entries), bits])
-
-    def second_messages(self, weights: Weights, lookup: None, z: mpz) -> Words:
-        return self.quotients(weights, self.entries, self.mask, z)
-
-
-def prove(
-    statement: bytes,
-    layout: Layout,
-    entries: NDArray[np.integer],
-    ciphertexts: Sequence[mpz],
-    witness: Witness,
-    *,
-    randomness: Randomness = SYSTEM,
-) -> bytes:
-    """Return the encoded proof, of at most `layout.longest_proof` bytes, that entries (S,) are valid votes."""
-    prover = _Prover(statement, layout, ciphertexts, witness, randomness)
-    prover.entries = np.asarray(entries).astype(np.uint64)
-    return prover.run()
-
-
-def verify(statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-    """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
-    Verification(statement, layout, ciphertexts, proof).run()

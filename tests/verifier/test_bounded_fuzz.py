@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.proofs import bounded
+from psephos.protocol.proofs import bounded, codewords
 from psephos.protocol.proofs.field import PRIME
 from tests.verifier import bounded as second
 from tests.verifier import hashproof, paillier
@@ -36,7 +36,7 @@ class Ballot:
     def verdicts(self, statement: bytes, ciphertexts: tuple[mpz, ...], proof: bytes) -> tuple[bool, bool]:
         """Return whether each verifier accepts."""
         try:
-            bounded.verify(statement, self.layout, ciphertexts, proof)
+            codewords.verify(statement, self.layout, ciphertexts, proof)
             first = True
         except ProofError:
             first = False
@@ -54,7 +54,7 @@ def ballot(parts: int, length: int, largest: int) -> Ballot:
     other = second.layout_of(packing, layout.square_bound)
     assert len(layout.norm.split.places) == len(other.norm.places) == parts
     ciphertexts, witness = Encryptor(key, expected=64).encrypt_with_witness(plan.pack(entries))
-    return Ballot(layout, other, tuple(ciphertexts), bounded.prove(HERE, layout, entries, ciphertexts, witness))
+    return Ballot(layout, other, tuple(ciphertexts), codewords.prove(HERE, layout, entries, ciphertexts, witness))
 
 
 def _changed(own: Ballot, data: st.DataObject) -> bytes:

@@ -38,7 +38,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.proofs import knowledge, validity
+from psephos.protocol.proofs import codewords, knowledge, validity
 from psephos.protocol.roles import Role, Step
 
 CLASSES, SAMPLES = 3, 40
@@ -140,7 +140,7 @@ def test_more_than_one_vote_in_a_slot(election: Any, proofs: Proofs, value: int)
         proof = knowledge.prove(_statement(round_, 4), round_.key, ciphertexts, witness, "half").encode(round_.key)
     elif proofs == "valid":
         layout = validity.Layout.of(round_.key, round_.plan, round_.group)
-        proof = validity.prove(_statement(round_, 4), layout, values, ciphertexts, witness)
+        proof = codewords.prove(_statement(round_, 4), layout, values, ciphertexts, witness)
     _, rejections = BallotProduct(round_).add_all([signed(election, round_, 4, ciphertexts, proof)])
     assert [type(r.error) for r in rejections] == ([ProofError] if proofs == "valid" else [])
 

@@ -83,7 +83,7 @@ def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
     unit = random_unit(private_key.public_key, SimulationRandomness(4))
     assert residue.value == pow(int(unit), n, n * n)
     assert residue.root() == unit
-    assert repr(residue) == "<Residue>"
+    assert repr(residue) == "Residue()"
 
 
 def test_the_fixed_base(private_key: PrivateKey) -> None:

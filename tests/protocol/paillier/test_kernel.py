@@ -17,7 +17,7 @@ from psephos.protocol.paillier import kernel
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import KERNELS, Ring, ring, use
-from psephos.protocol.paillier.powers import public_power
+from psephos.protocol.paillier.powers import power_product
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import combine, deal
 from psephos.protocol.randomness import SimulationRandomness
@@ -284,7 +284,7 @@ def test_every_kernel_gives_the_same_protocol_values() -> None:
             threshold_key, shares = deal(private, holders=3, threshold=2, randomness=source)
             parts = {j: shares[j - 1].partially_decrypt(made[1]) for j in (1, 3)}
             assert combine(threshold_key, parts) == [3] * 9
-            power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.ring)
+            power = power_product(made[0], [mpz(7) ** k for k in range(9)], key.ring)
             results.append((made, parts, power))
     assert all(each == results[0] for each in results)
 

@@ -55,9 +55,7 @@ def test_blinds_are_long_enough_and_fresh(key: DgkPrivateKey) -> None:
     blinds = public.blinds(50)
     assert len(set(blinds)) == 50
     assert all(key.is_zero(b) for b in blinds)
-    from psephos.protocol.pathak.dgk import _shape
-
-    assert _shape(public, 100).exponent_bits >= 5 * public.subgroup_bits // 2
+    assert public.comb(100).shape.exponent_bits >= 5 * public.subgroup_bits // 2
 
 
 def test_keys_round_trip_and_other_bytes_are_refused(key: DgkPrivateKey) -> None:

@@ -30,10 +30,8 @@ from psephos.protocol.proofs.bounded import (
     Lookup,
     Table,
     bounded_plan,
-    prove,
-    verify,
 )
-from psephos.protocol.proofs.codewords import Combinations, Verification, Weights
+from psephos.protocol.proofs.codewords import Combinations, Verification, Weights, prove, verify
 from psephos.protocol.proofs.field import PRIME, Words, add, coefficients, ext_inverse, values
 from psephos.protocol.proofs.norm_equations import EntrySplit, NormEquations
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness

@@ -34,8 +34,8 @@ def proof_of(module: ModuleType) -> tuple[Any, Callable[[bytes], None], bytes]:
         return ballot.layout, ballot.verify, ballot.prove()
     layout, here = test_bounded.layout_of(short_key()), test_bounded.HERE
     ciphertexts, witness = test_bounded.cast(layout, layout.plan.pack(test_bounded.ENTRIES))
-    proof = bounded.prove(here, layout, test_bounded.ENTRIES, ciphertexts, witness)
-    return layout, partial(bounded.verify, here, layout, ciphertexts), proof
+    proof = codewords.prove(here, layout, test_bounded.ENTRIES, ciphertexts, witness)
+    return layout, partial(codewords.verify, here, layout, ciphertexts), proof
 
 
 @pytest.mark.parametrize("module", MODULES)

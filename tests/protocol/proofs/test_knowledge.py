@@ -90,7 +90,7 @@ def test_an_announcement_that_is_made_after_the_challenge_is_refused(private_key
         factors = knowledge._challenges(statement, key, ciphertexts, guessed)
         answers = replace(honest, plaintext=mpz(7), residue=mpz(5))
         left = knowledge.generator_power(key, answers.plaintext) * knowledge.base_power(key, answers.residue)
-        over = knowledge.public_power(ciphertexts, factors, key.ring)
+        over = knowledge.power_product(ciphertexts, factors, key.ring)
         forged = replace(answers, announcement=gmpy2.divm(left, over, key.ciphertext_modulus))
         with pytest.raises(ProofError):
             verify(statement, key, ciphertexts, forged)

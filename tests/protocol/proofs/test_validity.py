@@ -16,11 +16,11 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import codewords
-from psephos.protocol.proofs.codewords import hidden_rows, uniform
+from psephos.protocol.proofs.codewords import hidden_rows, prove, uniform, verify
 from psephos.protocol.proofs.field import PRIME, Words, coset_values
 from psephos.protocol.proofs.knowledge import answer_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree
-from psephos.protocol.proofs.validity import Layout, prove, verify
+from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import Randomness, ReplayedRandomness, SimulationRandomness
 from tests.protocol.proofs.test_bounded import without_values
 

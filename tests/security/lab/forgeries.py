@@ -21,7 +21,7 @@ from psephos.protocol.encrypted_sum import proofs
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor, Witness
-from psephos.protocol.paillier.powers import public_power
+from psephos.protocol.paillier.powers import power_product
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.proofs import codewords, knowledge, opening, validity
@@ -70,7 +70,7 @@ def _simulated() -> bool:
     key, c = _key().public_key, _victim()
     challenge = knowledge._challenges(HERE, key, c, mpz(1))
     z, w, modulus = mpz(7), mpz(SYSTEM.bits(100)), key.ciphertext_modulus
-    power = public_power(c, challenge, key.ring)
+    power = power_product(c, challenge, key.ring)
     announcement = (1 + key.modulus * z) * base_power(key, w) * gmpy2.invert(power, modulus) % modulus
     return _known(c, KnowledgeProof(True, announcement, z, w))
 
@@ -167,8 +167,8 @@ def _ballot(held: dict[int, int], claimed: dict[int, int], *, lie: bool = False)
     c, witness = Encryptor(key, expected=64).encrypt_with_witness(plaintexts)
     if lie:
         witness = Witness(tuple(plan.pack(entries[1])), witness.roots)
-    proof = validity.prove(HERE, layout, entries[1], c, witness)
-    return _holds(lambda: validity.verify(HERE, layout, c, proof))
+    proof = codewords.prove(HERE, layout, entries[1], c, witness)
+    return _holds(lambda: codewords.verify(HERE, layout, c, proof))
 
 
 def _spoiled() -> bool:

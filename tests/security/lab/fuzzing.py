@@ -51,7 +51,7 @@ from psephos.protocol.pathak.comparison import Answer
 from psephos.protocol.pathak.dgk import DgkPublicKey, generate_dgk_key
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import PathakTerms
-from psephos.protocol.proofs import knowledge, opening, validity
+from psephos.protocol.proofs import codewords, knowledge, opening
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.proofs.validity import Layout
@@ -166,7 +166,7 @@ def _proofs() -> list[Decoder]:
         return proof.encode(threshold_key)
 
     def valid(data: bytes) -> bytes:
-        validity.verify(here, layout, ciphertexts, data)
+        codewords.verify(here, layout, ciphertexts, data)
         return data
 
     def decoder(name: str, check: Callable[[bytes], bytes], make: Callable[[], bytes]) -> Decoder:
@@ -196,7 +196,7 @@ def _proofs() -> list[Decoder]:
         decoder(
             "proof of validity",
             valid,
-            lambda: validity.prove(here, layout, entries, ciphertexts, witness, randomness=coins),
+            lambda: codewords.prove(here, layout, entries, ciphertexts, witness, randomness=coins),
         ),
     ]
 
