@@ -33,9 +33,7 @@ def check_count(value: int, name: str, least: int = 1) -> int:
 def noise_inflation(parties: int, contributors: int | None) -> float:
     """Return the variance of the noise that the curator gets, as a multiple of the variance that epsilon needs.
 
-    Args:
-        parties: number of parties, each of which adds a share of the noise.
-        contributors: number of parties whose shares make up the noise that epsilon needs; None stands for all.
+    Each party adds a share, and those of `contributors` (None: of all) make up the noise that epsilon needs.
     """
     check_count(parties, "the number of parties")
     if contributors is None:

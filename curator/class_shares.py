@@ -19,8 +19,6 @@ from psephos.curator.rehearsed import public_features
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 
-__all__ = ["check_shares", "with_class_shares"]
-
 Array = NDArray[np.float64]
 
 _EVIDENCE = 6.25
@@ -29,19 +27,12 @@ _EVIDENCE = 6.25
 _SPREAD = 1 / 0.3
 """Standard deviation, over rows and classes, of the scores that are taken for logarithms of class probabilities."""
 
-_TOLERANCE = 0.02
-"""By how much announced shares may miss 1 in sum, because they are rounded."""
-
-_PRECISION = 1e-7
-"""Largest difference of a mean probability from its announced share."""
+_TOLERANCE = 0.02  # by how much announced shares may miss 1 in sum, because they are rounded
+_PRECISION = 1e-7  # largest difference of a mean probability from its announced share
 
 
 def check_shares(shares: Sequence[float]) -> Array:
-    """Return announced class shares as float64 (K,) that sum to 1.
-
-    Raises:
-        InvalidParameter: fewer than two shares, one that is not between 0 and 1, or a sum that is not about 1.
-    """
+    """Return announced class shares as float64 (K,) that sum to 1; raises InvalidParameter for others."""
     announced = np.array(shares, dtype=np.float64)
     if announced.ndim != 1 or len(announced) < 2 or not np.all((announced > 0) & (announced < 1)):
         raise InvalidParameter(f"each of two classes or more has a share between 0 and 1, not {list(shares)}")
@@ -57,12 +48,6 @@ def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
         w: the classifier of scaled rows, float64 (d,) for two classes, (K, d) for more.
         X: scaled public rows, float64 (N, d); the last feature is the constant of the scaling.
         shares: of the K classes, as they were announced.
-
-    Returns:
-        Float64 of the shape of `w`, which differs from it in the coefficients of the constant at most.
-
-    Raises:
-        DataError: X has another width than `w`, or its last feature is not a positive constant of the scaling.
     """
     expected = check_shares(shares)
     W = np.stack([-w / 2, w / 2]) if w.ndim == 1 else w - w.mean(axis=0)

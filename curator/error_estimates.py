@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from psephos.protocol.grids.error_evaluation import ERROR_WEIGHTS, ErrorSums
 from psephos.protocol.grids.record import NumericLabel
 
-__all__ = ["CERTAIN", "ErrorEstimate", "Estimate", "estimate_errors", "share_estimate", "shown"]
-
 Array = NDArray[np.float64]
 
 CERTAIN = 3.0
@@ -33,13 +31,7 @@ percentile is 2.1."""
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated number.
-
-    Attributes:
-        value: the estimate; null where the noise hides it.
-        error: its standard error from the noise, and from the bins where it is computed from these; null where there is
-            no value.
-    """
+    """An estimated number and its standard error from noise and bins; null where the noise hides them."""
 
     value: float | None
     error: float | None
@@ -68,16 +60,13 @@ class ErrorEstimate:
     clipped: Estimate | None = None
 
 
-_HIDDEN = Estimate(None, None)
-"""What the noise hides."""
+_HIDDEN = Estimate(None, None)  # what the noise hides
 
 
 def shown(one: Estimate, *divisors: tuple[float, float]) -> Estimate:
     """Return an estimate as it is stated: hidden where a divisor is not certain, with a larger error where it is near.
 
-    Args:
-        one: the estimate, with its standard error from the noise.
-        divisors: numbers that it is divided by, and their standard errors.
+    `divisors` are pairs of a number that it is divided by, and its standard error.
     """
     if any(value < CERTAIN * error for value, error in divisors):
         return _HIDDEN
@@ -93,16 +82,13 @@ def share_estimate(value: float, error: float) -> Estimate:
 def estimate_errors(
     label: NumericLabel, deviation: float, values: Array, shared: Estimate | None
 ) -> tuple[Estimate | None, ErrorEstimate]:
-    """Estimate the number of rows and the errors of a prediction.
+    """Estimate the number of rows, None where a party is protected, and the errors of a prediction.
 
     Args:
         label: the bounds of the label, and as its threshold the largest error that counts, C.
         deviation: standard deviation of the noise in an entry of the sum, in lattice units.
         values: the noisy sum, float64 (length,), in lattice units.
         shared: the mean absolute error in units of C, where a party is protected; None for a record.
-
-    Returns:
-        The number of rows, None where a party is protected, and the errors.
     """
     largest, half = label.threshold, (label.high - label.low) / 2
     bounds: Any = {"low": label.low, "high": label.high, "largest": largest}

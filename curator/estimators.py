@@ -1,13 +1,6 @@
 """Releases as scikit-learn estimators: fitted on public features and vote counts, they are private linear classifiers.
 
-* `MajorityVoteClassifier`: Hamm's Algorithm 1 (equation 8).
-* `SoftLabelClassifier`: Hamm's Algorithm 2 (weighted risk, equation 19).
-* `StatisticClassifier`: the linear statistic of the votes (`psephos.curator.statistic`).
-* `PateClassifier`: the student of noisy majorities (`psephos.curator.pate`).
-* `OwnDataClassifier`: the linear statistic of the parties' own rows.
-
-The first two have the binary logistic loss, the approximate hinge or, for three classes and more, the softmax loss
-(appendix B). No model has an intercept, as in the paper; add a constant feature if one is wanted.
+No model has an intercept, as in Hamm 2016; add a constant feature if one is wanted.
 """
 
 from __future__ import annotations
@@ -64,13 +57,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def of(cls, w: ArrayLike, classes: ArrayLike, intercept: ArrayLike = 0.0) -> LinearClassifier:
-        """Create a classifier from its weights.
-
-        Args:
-            w: (d,) or (1, d) for two classes, (K, d) for more.
-            classes: the K labels.
-            intercept: a number, or one for each row of `w`.
-        """
+        """Create a classifier from its weights, (d,) or (1, d) for two classes, (K, d) for more, and the K labels."""
         classifier = cls()
         classifier.classes_ = np.asarray(classes)
         classifier._set_weights(np.asarray(w, dtype=np.float64), intercept)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +18,12 @@ from numpy.typing import NDArray
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate, shown
 from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.noise_plan import NoisePlan
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.error_evaluation import ERROR_ROW, ErrorGrid
 from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, ScoreGrid, ShareGrid
 from psephos.protocol.grids.record import NumericLabel
-from psephos.protocol.privacy.accounting import PrivacyEvent, pure_event
-from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, DiscreteLaplace
-
-__all__ = [
-    "BINS",
-    "UNITS",
-    "ErrorEstimate",
-    "Estimate",
-    "EvaluationEstimate",
-    "EvaluationPlan",
-    "PlattScaling",
-    "PublicScores",
-    "ReliabilityBin",
-    "calibrated",
-    "estimate_evaluation",
-    "evaluation_sensitivity",
-    "largest_error",
-    "plan_error_evaluation",
-    "plan_evaluation",
-]
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 
 Array = NDArray[np.float64]
 Unit = Literal["record", "party"]
@@ -57,24 +39,17 @@ MOST_BINS = 100
 CALIBRATED_FROM = 300.0
 """Estimated rows times the epsilon that the noise stands for, from which Platt scaling is fitted."""
 
-_PRIOR = 1e-2
-"""Curvature of the prior of Platt's slope and intercept around (1, 0), which keeps the fit finite."""
-
-_STEPS = 100
-"""Most Newton steps of Platt scaling."""
-
-_NEAR = 1e-2
-"""Largest step, in units in which scores are at most 1, from which Newton's method is not damped."""
+_PRIOR = 1e-2  # curvature of the prior of Platt's slope and intercept around (1, 0), which keeps the fit finite
+_STEPS = 100  # most Newton steps of Platt scaling
+_NEAR = 1e-2  # largest step, in units in which scores are at most 1, from which Newton's method is not damped
 
 
 @dataclass(frozen=True)
 class PlattScaling:
     """Platt scaling: the probability of class 1 is sigmoid(slope * score + intercept).
 
-    Attributes:
-        slope, intercept: of the fit.
-        before, after: calibration error on the evaluated rows, with the classifier's own scores and with the scaled
-            ones; the latter is that of the fit on the rows that it was fitted to.
+    `before` and `after` are the calibration errors with the classifier's own scores and with the scaled ones, on the
+    rows that the fit was made on.
     """
 
     slope: float
@@ -90,8 +65,8 @@ class ReliabilityBin:
     Attributes:
         low, high: the scores of the bin; null at the ends.
         rows: rows in the bin.
-        probability: mean probability that the classifier's scores stand for: of class 1, or, with more than two
-            classes, that the predicted class is right; of the public rows in the bin.
+        probability: mean probability of class 1, or of a right prediction for more than two classes, by the scores of
+            the public rows in the bin.
         share: share of the rows for which it is so.
     """
 
@@ -104,18 +79,17 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class EvaluationEstimate:
-    """What a noisy sum says about the classifier, or the prediction of a number.
+    """What a noisy sum says about the classifier, or the prediction; null or empty where it says nothing.
 
     Attributes:
-        accuracy: share of rows that are classified correctly; the mean of the parties' where a party is protected; null
-            where a number is predicted.
-        rows: how many rows were evaluated; null where a party is protected.
-        auroc: area under the ROC curve; null for more than two classes, or where a party is protected.
+        accuracy: share of rows that are classified correctly; the mean of the parties' where a party is protected.
+        rows: how many rows were evaluated.
+        auroc: area under the ROC curve, for two classes.
         calibration_error: mean difference between probabilities and shares of the reliability table.
-        confusion: rows by class and predicted class, (K, K); empty where a party is protected.
-        reliability: the reliability table; empty where a party is protected.
-        calibration: Platt scaling; null where it was not fitted.
-        errors: where a number is predicted; null for a classifier.
+        confusion: rows by class and predicted class, (K, K).
+        reliability: the reliability table.
+        calibration: Platt scaling.
+        errors: of a predicted number.
     """
 
     accuracy: Estimate | None
@@ -130,12 +104,8 @@ class EvaluationEstimate:
 
 @dataclass(frozen=True, eq=False)
 class PublicScores:
-    """What the scores of public rows say about each bin, float64 (B,) where nothing else is said.
-
-    Attributes:
-        centres: mean score; the middle of the bin where no public row is in it.
-        scores: the scores in each bin, ascending, (rows of the bin,).
-        probabilities: mean probability that the scores stand for.
+    """What the scores of public rows say about each bin: the mean score (or the middle of an empty bin) and the mean
+    probability, float64 (B,), and the ascending scores in it.
     """
 
     centres: Array
@@ -143,27 +113,21 @@ class PublicScores:
     probabilities: Array
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluationPlan:
-    """The public parameters of one evaluation, fixed before anybody sums.
-
-    Attributes:
-        grid: maps one party's rows to the integers that are summed.
-        public: the scores of public rows; None where a number is predicted.
-        parties: M.
-        unit: what epsilon protects.
-        epsilon: privacy parameter.
-        mechanism: the noise, in lattice units.
-        inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EvaluationPlan(NoisePlan):
+    """The public parameters of one evaluation; `public` has the scores of public rows, or None for a number."""
 
     grid: ScoreGrid | ErrorGrid | ShareGrid
     public: PublicScores | None = field(repr=False)
-    parties: int
-    unit: Unit
     epsilon: float
     mechanism: DiscreteLaplace
-    inflation: float
+
+    event_name: ClassVar[str] = "evaluation"
+
+    @property
+    def unit(self) -> Unit:
+        """What epsilon protects."""
+        return "party" if isinstance(self.grid, ShareGrid) else "record"
 
     @property
     def scores(self) -> ScoreGrid:
@@ -180,20 +144,9 @@ class EvaluationPlan:
         return grid if isinstance(grid, ErrorGrid) else None
 
     @property
-    def dimension(self) -> int:
-        """Number of entries of the sum."""
-        return self.grid.length
-
-    @property
     def sensitivity(self) -> Sensitivity:
         """L1 sensitivity of the sum; in rows for a record, in shares for a party."""
-        exact = evaluation_sensitivity(self.grid)
-        return replace(exact, value=exact.value / self.grid.largest_norm)
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """Privacy cost of one evaluation."""
-        return pure_event("evaluation", self.epsilon, distance=SAMPLER_DISTANCE, unit=self.unit)
+        return replace(self.l1, value=self.l1.value / self.grid.largest_norm)
 
     @property
     def deviation(self) -> float:
@@ -203,11 +156,7 @@ class EvaluationPlan:
 
 
 def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid) -> Sensitivity:
-    """Return the L1 sensitivity of the summed integers (docs/theory.md, "Private evaluation").
-
-    A replaced row changes two entries of each block. A row whose number is predicted moves the sum no further when it
-    is replaced than when it is added.
-    """
+    """Return the L1 sensitivity of the summed integers (docs/theory.md, "Private evaluation")."""
     if isinstance(grid, ShareGrid):
         return Sensitivity(grid.maximum, norm="l1", unit="party", source="a share lies between 0 and 1")
     if isinstance(grid, ErrorGrid):
@@ -231,17 +180,17 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
     bins: int = BINS,
     contributors: int | None = None,
 ) -> EvaluationPlan:
-    """Plan an evaluation from public quantities.
+    """Plan an evaluation of a classifier from public quantities; raises DataError if they give no bins.
 
     Args:
         X: float64 (N, d), public rows, whose scores determine the bins; the last feature is a positive constant.
         weights: of the classifier, as in `ScoreGrid`.
+        classes: K.
+        parties: M.
+        epsilon: privacy parameter.
         unit: what it protects.
         bins: of the score, at least 2.
         contributors: number of parties whose shares make up the noise; by default all.
-
-    Raises:
-        DataError: the public rows have another width, or not one finite score.
     """
     if check_count(bins, "the number of bins", 2) > MOST_BINS:
         raise InvalidParameter(f"a histogram has 2 to {MOST_BINS} bins, not {bins}")
@@ -267,21 +216,12 @@ def plan_error_evaluation(
     unit: Unit = "record",
     contributors: int | None = None,
 ) -> EvaluationPlan:
-    """Plan an evaluation of a prediction of a number, from public quantities.
-
-    Args:
-        weights: float64 (d, 1), of the prediction, as in `ErrorGrid`.
-        label: the bounds of the label, and as its threshold the largest error that counts (`largest_error`).
-        parties, epsilon, unit, contributors: as in `plan_evaluation`.
-    """
+    """Plan an evaluation of a prediction of a number: weights (d, 1) and label as in `ErrorGrid`, the rest as above."""
     return _planned(ErrorGrid(weights, label), None, parties, unit=unit, epsilon=epsilon, contributors=contributors)
 
 
 def largest_error(low: float, high: float) -> float:
-    """Return the largest error that counts where nobody says otherwise: three quarters of the distance of the bounds.
-
-    A larger one needs a prediction near one end and a label near the other.
-    """
+    """Return the default of the largest error that counts: a larger one needs a prediction at the other end."""
     return 0.75 * (high - low)
 
 
@@ -298,13 +238,16 @@ def _planned(
     if unit not in UNITS:
         raise InvalidParameter(f"the unit is {' or '.join(UNITS)}, not {unit!r}")
     grid = evaluated if unit == "record" else ShareGrid(evaluated)
+    l1 = evaluation_sensitivity(grid)
     return EvaluationPlan(
         grid=grid,
         public=public,
         parties=parties,
-        unit=unit,
+        l1=l1,
+        l2=replace(l1, norm="l2"),  # no vector is longer in L2 than in L1
         epsilon=epsilon,
-        mechanism=DiscreteLaplace.for_epsilon(evaluation_sensitivity(grid).value, epsilon, grid.length, 1.0),
+        delta=0.0,
+        mechanism=DiscreteLaplace.for_epsilon(l1.value, epsilon, grid.length, 1.0),
         inflation=noise_inflation(parties, contributors),
     )
 
@@ -352,15 +295,8 @@ def _sigmoid(t: Array) -> Array:
 
 
 def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) -> EvaluationEstimate:
-    """Estimate everything that a noisy sum says about the classifier, or the prediction.
-
-    Args:
-        total: `plan.dimension` integers, with the noise.
-        ballots: number of parties whose vectors are in it.
-    """
-    if len(total) != plan.dimension:
-        raise DataError(f"the sum has {len(total)} entries and the plan {plan.dimension}")
-    values = np.array([float(value) for value in total])
+    """Estimate everything that a noisy sum over `ballots` parties says about the classifier, or the prediction."""
+    values = plan.values(total)
     scale = ballots * 2.0**SHARE_BITS
     shared = share_estimate(values[0] / scale, plan.deviation / scale) if plan.unit == "party" else None
     if plan.predictions is not None:
@@ -595,10 +531,7 @@ def _platt(centres: Array, negative: Array, positive: Array) -> tuple[float, flo
 
 
 def calibrated(weights: Array, calibration: PlattScaling) -> Array:
-    """Return the weights (d, 1) of the classifier whose score t gives class 1 with probability sigmoid(t).
-
-    The last feature of a row is 1.
-    """
+    """Return the weights (d, 1) of the classifier whose score t gives class 1 with probability sigmoid(t)."""
     scaled: Array = np.array(weights) * calibration.slope
     scaled[-1] += calibration.intercept
     return scaled

@@ -14,8 +14,6 @@ from psephos.curator.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.privacy.unit import PrivacyUnit
 
-__all__ = ["NeighbourCost", "Release", "costs_together", "ledger_entry", "public_entry"]
-
 
 @dataclass(frozen=True)
 class Release:
@@ -33,9 +31,6 @@ class Release:
         chosen: parameters that a public rule or the caller chose.
         signal: how much of the release is signal, from public values; None where that is not computed.
         protects: what neighbouring inputs differ in, exactly; unknown in the files of older versions.
-
-    Raises:
-        ValueError: epsilon is 0, and there is noise.
     """
 
     mechanism: str
@@ -68,14 +63,7 @@ class Release:
 
 @dataclass(frozen=True)
 class NeighbourCost:
-    """What several releases cost together, of those that protect one unit of privacy.
-
-    Attributes:
-        unit: what is protected.
-        releases: how many there are.
-        epsilon: the sum of theirs; None where one of them has none.
-        delta: the sum of theirs, at most 1; None where one of them has none.
-    """
+    """What several releases that protect `unit` cost together: sums, None where one has no finite cost."""
 
     unit: PrivacyUnit
     releases: Annotated[int, Meta(ge=1)]
@@ -115,23 +103,11 @@ def _total(numbers: Iterable[float | None], most: float = math.inf) -> float | N
 
 
 def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen: dict[str, Any]) -> Release:
-    """Return the row of the privacy ledger of a release.
-
-    Args:
-        event: privacy cost of the release.
-        bound: sensitivity that the noise covers.
-        mechanism: the noise.
-        chosen: parameters that a public rule or the caller chose.
-    """
+    """Return the row of the privacy ledger of a release; `chosen`: parameters that a rule or the caller chose."""
     cost = (event.epsilon, event.delta, event.unit)
     return Release(mechanism, *cost, bound.value, bound.norm, bound.source, chosen=chosen)
 
 
 def public_entry(chosen: dict[str, Any], unit: str = "party") -> Release:
-    """Return the row of the privacy ledger of a classifier for which no party was asked: it costs nothing.
-
-    Args:
-        chosen: parameters that a public rule or the caller chose.
-        unit: what neighbouring inputs differ in.
-    """
+    """Return the row of the ledger of a classifier for which no party was asked: it costs nothing."""
     return Release("none", 0.0, 0.0, unit, 0.0, "l2", "a function of public rows alone", chosen=chosen)

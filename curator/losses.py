@@ -1,17 +1,11 @@
 """Loss functions of the global classifier, with the constants that sensitivities and the solver need.
 
 Hamm 2016, section 2.2, asks of a binary loss l(t), t = w.x for the positive class, that it is convex and continuously
-differentiable, that |l'| <= 1 and that l' is c-Lipschitz. A soft label a weighs the two classes (equation 14):
+differentiable, that |l'| <= 1 and that l' is c-Lipschitz. A soft label a weighs the two classes: a l(t) + (1 - a) l(-t)
+(equation 14). Softmax (appendix B) has one score per class: log(sum_k exp z_k) - sum_k alpha_k z_k.
 
-    l_a(t) = a l(t) + (1 - a) l(-t).
-
-Majority labels are the case a in {0, 1}. The softmax loss (appendix B) has one score per class and the target
-vector (alpha_1, ..., alpha_K):
-
-    l_alpha(z) = log(sum_k exp z_k) - sum_k alpha_k z_k.
-
-A loss here is a function of the scores, z = X w of shape (N,) or Z = X W^T of shape (N, K), and of the targets,
-shape (N, K), rows summing to 1. All of them work without overflow for any finite scores.
+Scores are (N,) for a binary loss, (N, K) for softmax; targets (N, K), rows summing to 1. Nothing overflows for finite
+scores.
 """
 
 from __future__ import annotations
@@ -184,12 +178,7 @@ class Softmax:
 
 
 def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
-    """Return the loss of this name for a problem with `classes` classes.
-
-    Args:
-        name: 'logistic' (binary logistic for two classes, softmax for more), 'huber' or 'softmax'.
-        half_width: h of the approximate hinge.
-    """
+    """Return 'logistic' (softmax for more than two classes), 'softmax', or 'huber' with h the `half_width`."""
     if classes < 2:
         raise InvalidParameter(f"the number of classes must be at least 2, not {classes}")
     if name == "softmax" or (name == "logistic" and classes > 2):

@@ -1,8 +1,4 @@
-"""The release methods of `psephos run`, behind one interface that can draw any number of releases.
-
-Their parameters follow the public rules of `psephos.curator.hamm.rules`, `psephos.curator.statistic` and
-`psephos.curator.pate`, unless the caller fixes lambda as the papers do.
-"""
+"""The release methods of `psephos run`, behind one interface that can draw any number of releases."""
 
 from __future__ import annotations
 
@@ -45,22 +41,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
 
-__all__ = [
-    "Method",
-    "ReleaseRequest",
-    "SignalEstimator",
-    "average_method",
-    "check_mechanism",
-    "erm_fit",
-    "erm_method",
-    "own_data_method",
-    "pate_method",
-    "public_method",
-    "statistic_choices",
-    "statistic_method",
-    "statistic_nonprivate",
-]
-
 Array = NDArray[np.float64]
 
 
@@ -100,9 +80,7 @@ class SignalEstimator:
     def note_statistic(self, release: StatisticRelease, *, laws: float = 1.0) -> Array:
         """Record a released statistic, and return its classifier, (d,) or (K, d).
 
-        Args:
-            release: the released statistic, under the plan of the parties counted.
-            laws: how many times the law's noise is in the sum: for joint noise, shares by those that make up one law.
+        `laws` is how many times the law's noise is in the sum: for joint noise, shares by those that make up one law.
         """
         w, plan = fit_statistic(release), release.plan
 
@@ -157,16 +135,7 @@ class Method:
 
 
 def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
-    """Return the minimiser of Hamm's Algorithm 1 or 2 as a function of lambda, which fits each lambda once.
-
-    Args:
-        labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
-        counts: int64 (N, K), as in `erm_method`.
-        auxiliary: float64 (N, d), as in `erm_method`.
-
-    Returns:
-        A function that raises as `psephos.curator.hamm.erm.minimise`.
-    """
+    """Return the minimiser of Hamm's Algorithm 1 or 2 as a function of lambda, which fits each lambda once."""
     targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
     return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
 
@@ -179,12 +148,13 @@ def erm_method(
     request: ReleaseRequest,
     fit: Callable[[float], Minimiser] | None = None,
 ) -> Method:
-    """Hamm's Algorithm 1 or 2 by output perturbation.
+    """Hamm's Algorithm 1 ("majority") or 2 ("soft") by output perturbation.
 
     Args:
-        labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
+        labels: "majority" or "soft".
         counts: int64 (N, K), votes per auxiliary sample and class, every row summing to M.
         auxiliary: float64 (N, d), rows of norm at most 1.
+        loss: the loss.
         request: the parameters of the release.
         fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
     """
@@ -211,13 +181,9 @@ def erm_method(
 
 
 def average_method(average: Average, lam: float, request: ReleaseRequest, auxiliary: Array | None = None) -> Method:
-    """Average of the parties' parameters, which were projected on the ball of radius C before they were summed.
+    """Average of the parties' parameters, trained with `lam` and projected on the ball of radius C.
 
-    Args:
-        average: the average.
-        lam: lambda of the parties' training.
-        request: the parameters of the release.
-        auxiliary: public rows, float64 (N, d), to estimate the signal of a release; None where there are none.
+    `auxiliary` are public rows, float64 (N, d), to estimate the signal of a release; None where there are none.
     """
     bound = bounds.average(average.radius, average.parties)
     if request.protect_auxiliary:
@@ -250,23 +216,12 @@ def _perturbed(
 
 
 def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
-    """Fit the noise-free reference of the statistic, the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
-
-    Args:
-        counts: int64 (N, K), as in `erm_method`.
-        auxiliary: float64 (N, d), as in `erm_method`.
-    """
+    """Fit the noise-free reference of the statistic, the minimiser of Hamm's Algorithm 2, (d,) or (K, d)."""
     return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
 
 
 def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseRequest) -> Method:
-    """Statistic of votes from the counts, with the curator's noise (docs/theory.md, "The statistic release").
-
-    Args:
-        counts: int64 (N, K).
-        auxiliary: float64 (N, d), of any norm.
-        request: the parameters of the release.
-    """
+    """Statistic of votes from counts (N, K), with the curator's noise (docs/theory.md, "The statistic release")."""
     parties = int(counts[0].sum())
     plan = plan_statistic(
         auxiliary,
@@ -290,11 +245,7 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Relea
 def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array] | None = None) -> Method:
     """own-data or whitened, from the exact sum of the parties' vectors, with the curator's noise.
 
-    Args:
-        total: `plan.dimension` integers.
-        plan: the plan; `for_ballots` where parties are absent.
-        nonprivate: fits the classifier without noise, (d,) or (K, d); None uses the plan's coordinates, whose number
-            depends on epsilon.
+    `nonprivate` fits the classifier without noise; None uses the plan's coordinates, whose number depends on epsilon.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
     chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalEstimator()
@@ -314,15 +265,9 @@ def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
 
 
 def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseRequest, seed: int) -> Method:
-    """PATE (Papernot et al. 2017 and 2018): GNMax with Gaussian noise, LNMax for a pure epsilon.
+    """PATE (Papernot et al. 2017 and 2018) from counts (N, K): GNMax with Gaussian noise, LNMax for a pure epsilon.
 
-    Without noise it is the student of all true majorities.
-
-    Args:
-        counts: int64 (N, K).
-        auxiliary: float64 (N, d).
-        request: the parameters of the release.
-        seed: public seed of the choice of queries.
+    Without noise it is the student of all true majorities. `seed` is the public seed of the choice of queries.
     """
     aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
     samples, classes = counts.shape

@@ -1,22 +1,26 @@
-"""What the plans of sums have in common whose noise the parties add in shares: bounds, noise, cost."""
+"""What the plans of noisy sums have in common: bounds, noise, cost, and the check of a sum."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,
     DiscreteGaussian,
     DiscreteLaplace,
+    NoiseMechanism,
     discrete_gaussian_variance,
 )
-
-__all__ = ["JointNoise", "NoisePlan", "joint_noise"]
+from psephos.protocol.privacy.precision import rounded_up
 
 JointNoise = DiscreteLaplace | DiscreteGaussian
 """The laws that parties can add in shares."""
@@ -29,24 +33,38 @@ def joint_noise(norm: Norm, bound: float, epsilon: float, delta: float, entries:
     return DiscreteGaussian(entries, discrete_gaussian_variance(bound, epsilon, delta))
 
 
+def variance_of(mechanism: JointNoise) -> float:
+    """Return the variance of an entry of the noise, in squared lattice units."""
+    if isinstance(mechanism, DiscreteGaussian):
+        return float(mechanism.variance)
+    return 2 * float(mechanism.scale_units) ** 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NoisePlan:
-    """Base of the plans of noisy sums.
+    """The public parameters of one noisy sum, fixed before anybody sums.
 
     Attributes:
-        grid: maps one party's rows to the integers that are summed.
-        l1, l2: certified sensitivities, in lattice units.
+        grid: maps one party's data to the integers that are summed.
+        parties: M.
+        l1, l2: certified sensitivities of the sum, in lattice units; independent of M.
         epsilon: privacy parameter; None releases without noise.
+        delta: delta of Gaussian noise, else 0.
         mechanism: the noise, in lattice units; None releases without noise.
         inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
-        event_name: of the privacy event.
+        joint: whether the parties add the noise in shares, rather than the curator.
     """
 
     grid: Any
+    parties: int
     l1: Sensitivity
     l2: Sensitivity
     epsilon: float | None
-    mechanism: JointNoise | None
-    inflation: float
+    delta: float
+    mechanism: NoiseMechanism | None
+    inflation: float = 1.0
+    joint: bool = True
+
     event_name: ClassVar[str]
 
     @property
@@ -55,29 +73,34 @@ class NoisePlan:
         return int(self.grid.length)
 
     @property
+    def bound(self) -> Sensitivity:
+        """Sensitivity of the sum in the mechanism's norm, in lattice units."""
+        return self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
+
+    @property
     def event(self) -> PrivacyEvent:
         """Privacy cost of one release. Raises InvalidParameter for a plan without noise."""
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give it an epsilon")
-        if isinstance(self.mechanism, DiscreteGaussian):
-            return event_of(self.event_name, self.mechanism, self.l2.value, self.epsilon, unit=self.l2.unit)
-        return pure_event(self.event_name, self.epsilon, distance=SAMPLER_DISTANCE, unit=self.l1.unit)
+        if self.joint and isinstance(self.mechanism, DiscreteLaplace):
+            return pure_event(self.event_name, self.epsilon, distance=SAMPLER_DISTANCE, unit=self.l1.unit)
+        return event_of(self.event_name, self.mechanism, self.bound.value, self.epsilon, unit=self.bound.unit)
 
     @property
     def noise_variance(self) -> float:
-        """Variance of the whole noise in an entry of the sum, in squared lattice units; 0 without noise."""
-        if self.mechanism is None:
+        """Variance of the whole joint noise in an entry of the sum, in squared lattice units; 0 without noise."""
+        if not isinstance(self.mechanism, JointNoise):
             return 0.0
         return variance_of(self.mechanism) * self.inflation
 
-    def _bound_over(self, units: float) -> Sensitivity:
-        """Return the sensitivity of the sum in the mechanism's norm, divided by `units`."""
-        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return replace(bound, value=bound.value / units)
+    def values(self, total: Sequence[int]) -> NDArray[np.float64]:
+        """Return a sum as float64 (dimension,); raises DataError for another number of entries."""
+        if len(total) != self.dimension:
+            raise DataError(f"the sum has {len(total)} entries, and {self.dimension} were planned")
+        return np.array([float(entry) for entry in total])
 
 
-def variance_of(mechanism: JointNoise) -> float:
-    """Return the variance of an entry of the noise, in squared lattice units."""
-    return (
-        float(mechanism.variance) if isinstance(mechanism, DiscreteGaussian) else 2 * float(mechanism.scale_units) ** 2
-    )
+def certified(bounds: tuple[Sensitivity, Sensitivity]) -> tuple[Sensitivity, Sensitivity]:
+    """Return the L1 and the L2 sensitivity, rounded up to numbers that every machine computes alike."""
+    l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in bounds)
+    return l1, l2

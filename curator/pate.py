@@ -34,8 +34,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 Array = NDArray[np.float64]
 Aggregator = Literal["gnmax", "lnmax"]
 
-_NOISE_SHARE = {"gnmax": 5, "lnmax": 8}
-"""M divided by the largest standard deviation of the noise on a count."""
+_NOISE_SHARE = {"gnmax": 5, "lnmax": 8}  # M divided by the largest standard deviation of the noise on a count
 
 STUDENT_RIDGE = 1e-3
 """lambda of the student: ten times Hamm's, because it has few labels."""
@@ -49,8 +48,7 @@ class PatePlan:
         queries: int64 (Q,), indices of the public samples that are answered.
         classes: K.
         parties: M.
-        epsilon: privacy parameter.
-        delta: delta of GNMax; 0 for LNMax.
+        epsilon, delta: privacy parameters; delta is 0 for LNMax.
         sensitivity: of all Q K counts together, in the mechanism's norm.
         mechanism: noise on the counts.
     """
@@ -71,12 +69,7 @@ class PatePlan:
 
 @dataclass(frozen=True, eq=False)
 class PateRelease:
-    """The private answers.
-
-    Attributes:
-        plan: the plan they follow.
-        answers: int64 (Q,), one class per query.
-    """
+    """The private answers, int64 (Q,): one class per query of the plan."""
 
     plan: PatePlan
     answers: NDArray[np.int64]
@@ -108,7 +101,8 @@ def plan_pate(
     """Plan a PATE release: Q of the N samples, chosen by a public seed.
 
     Args:
-        samples: N.
+        samples, classes, parties: N, K, M.
+        epsilon: privacy parameter.
         delta: for GNMax.
         aggregator: "gnmax" (Gaussian noise) or "lnmax" (Laplace noise, a pure epsilon).
         queries: Q; None uses the module's rule.
@@ -141,15 +135,9 @@ def plan_pate(
 
 
 def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Randomness = SYSTEM) -> PateRelease:
-    """Answer every query with the class of the largest noisy count; ties go to the lower class number.
+    """Answer every query with the class of the largest noisy count of (N, K); ties go to the lower class number.
 
     Papernot et al. 2017 (LNMax) and 2018 (GNMax).
-
-    Args:
-        counts: integers (N, K).
-
-    Raises:
-        DataError: the counts do not fit the plan, or as `check_counts`.
     """
     counts = check_counts(counts, plan.parties)
     if counts.shape[1] != plan.classes or len(counts) <= int(plan.queries.max()):
@@ -162,18 +150,10 @@ def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Random
 
 
 def fit_student(X: Array, release: PateRelease, ridge: float = STUDENT_RIDGE) -> Array:
-    """Fit the student: softmax regression with ridge (ridge/2) ||W||^2 on the answered samples.
+    """Fit the student on the answered samples of X (N, d): softmax regression with ridge (ridge/2) ||W||^2.
 
-    Rows are scaled to unit length, so that one ridge suits every scaling of the features; predictions of a linear
-    classifier without intercept do not depend on the length of a row.
-
-    Args:
-        X: float64 (N, d), the public samples.
-        release: the answers.
-        ridge: lambda.
-
-    Returns:
-        float64 (d,) for two classes, (K, d) for more.
+    Returns float64 (d,) for two classes, else (K, d). Rows are scaled to unit length, so that one ridge suits every
+    scaling of the features; predictions of a linear classifier without intercept do not depend on a row's length.
     """
     Z = np.asarray(X, dtype=np.float64)[release.plan.queries]
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)

@@ -7,7 +7,6 @@ record step", has the proofs.
 * r is (0.06 q)^(2/3) for Gaussian noise with q the rows divided by the noise's standard deviation, in units of one
   row's largest vector; min(sqrt(0.05 q), max(0.1 N, (0.1 q)^0.4)) for Laplace noise with q the rows divided by its
   scale. At least 5, at most 0.4 N.
-* Where a party is protected, its vector lies in a ball around g = 0 and the public rows' mean second derivative.
 * The noisy H and the public second moment are averaged with the inverse of their variances as weights. delta
   minimises |(H delta - g)/sigma|^2 + delta' L delta, L half of what labelled public rows knew, otherwise what g's
   energy suggests.
@@ -48,20 +47,6 @@ from psephos.protocol.privacy.mechanisms import (
 )
 from psephos.protocol.privacy.precision import rounded_up
 
-__all__ = [
-    "FEWEST_NUMBERS",
-    "ROWS_PER_PARTY",
-    "UNITS",
-    "RecordPlan",
-    "RecordRelease",
-    "Unit",
-    "fit_records",
-    "party_ball",
-    "plan_records",
-    "record_sensitivity",
-    "release_records",
-]
-
 Array = NDArray[np.float64]
 
 Unit = Literal["record", "party"]
@@ -71,44 +56,28 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 ROWS_PER_PARTY = 1000
 """Announced rows of a party where nobody says otherwise."""
 
-_CELL = 16
-"""Table entries in a cell of the search for the largest distance of two rows' vectors."""
-
-_INSIDE = 0.9
-"""Share of the public rows that lie in the unit ball of the coordinates."""
-
-_LEAST_SPREAD = 0.3
-"""Least standard deviation by which a feature is divided, as a share of the median one."""
-
-_RANKS = (5, 10, 20, 40, 80)
-"""Numbers of coordinates among which cross-validation chooses those of the public score."""
+_CELL = 16  # table entries in a cell of the search for the largest distance of two rows' vectors
+_INSIDE = 0.9  # share of the public rows that lie in the unit ball of the coordinates
+_LEAST_SPREAD = 0.3  # least standard deviation by which a feature is divided, as a share of the median one
+_RANKS = (5, 10, 20, 40, 80)  # numbers of coordinates among which cross-validation chooses those of the public score
 
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Ridges among which cross-validation chooses, in units of the public rows' mean squared coordinate."""
 
-_FOLDS = 5
-"""Folds of the cross-validation of the public score."""
-
-_ROWS_PER_COORDINATE = 2.5
-"""Public rows required for each coordinate."""
-
-_FEWEST = 5
-"""Fewest coordinates that are released, where the public rows suffice."""
+_FOLDS = 5  # folds of the cross-validation of the public score
+_ROWS_PER_COORDINATE = 2.5  # public rows required for each coordinate
+_FEWEST = 5  # fewest coordinates that are released, where the public rows suffice
 
 FEWEST_NUMBERS = 10
 """Fewest public rows with a numeric label."""
 
-_THRESHOLD = 3.0
-"""Huber's threshold as a multiple of the upper quartile of the sizes of the public score's residuals."""
-
-_NORMAL_QUARTILE = 1.150349380376008
-"""Upper quartile of the size of a standard normal variable."""
+_THRESHOLD = 3.0  # Huber's threshold as a multiple of the upper quartile of the sizes of the public score's residuals
+_NORMAL_QUARTILE = 1.150349380376008  # upper quartile of the size of a standard normal variable
 
 _DEVIATIONS = 3.0
 """Radius of a party's ball as a multiple of the standard deviation of the distance of two averages of one law."""
 
-_KNOWN = 0.5
-"""Share of the labelled public rows' information that the fit keeps as its prior."""
+_KNOWN = 0.5  # share of the labelled public rows' information that the fit keeps as its prior
 
 
 def record_sensitivity(grid: RecordGrid) -> tuple[Sensitivity, Sensitivity]:
@@ -165,39 +134,26 @@ def _largest_distance(s: Array, k: Array) -> float:
     return float((own[:, None] + own[None, :] + 2 * both * a - 2 * falls * a * a).max())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RecordPlan(NoisePlan):
-    """The public parameters of one record step, fixed before anybody sums.
+    """The public parameters of one record step.
 
-    Attributes:
-        grid: maps one party's rows to the integers that are summed.
-        parties: M.
+    Attributes, besides those of `NoisePlan`:
         rows: the announced number of rows of all parties together; it chooses r, or the radius of a party's ball, and
             nothing that privacy depends on.
         labelled: number of labelled public rows that the public score was fitted to; 0 without a score.
         public: float64 (r + 1, r + 1), the public rows' mean second derivative in units of the largest one.
         spread: mean variance of an entry of one public row's second derivative.
         samples: N, number of public rows.
-        l1, l2: certified sensitivities, in lattice units.
-        epsilon: privacy parameter; None releases without noise.
-        delta: delta of discrete Gaussian noise, else 0.
-        mechanism: the noise, in lattice units; None releases without noise.
-        inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
     """
 
     grid: RecordGrid
-    parties: int
     rows: int
     labelled: int
     public: Array = field(repr=False)
     spread: float
     samples: int
-    l1: Sensitivity
-    l2: Sensitivity
-    epsilon: float | None
-    delta: float
     mechanism: JointNoise | None
-    inflation: float = 1.0
 
     event_name: ClassVar[str] = "record step"
 
@@ -214,7 +170,7 @@ class RecordPlan(NoisePlan):
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the sum in the mechanism's norm, in units of the largest gradient of a row."""
-        return self._bound_over(2.0**ENTRY_BITS)
+        return replace(self.bound, value=self.bound.value / 2.0**ENTRY_BITS)
 
     @property
     def deviation(self) -> float:
@@ -224,12 +180,9 @@ class RecordPlan(NoisePlan):
 
 @dataclass(frozen=True, eq=False)
 class RecordRelease:
-    """A released record step.
+    """A released record step: noisy gradient (K', r + 1), and noisy symmetric second derivative (r + 1, r + 1).
 
-    Attributes:
-        plan: the plan it followed.
-        gradient: float64 (K', r + 1), noisy.
-        second: float64 (r + 1, r + 1), noisy, symmetric, in units of the largest second derivative of a row.
+    They are in units of the largest gradient and the largest second derivative of a row.
     """
 
     plan: RecordPlan = field(repr=False)
@@ -255,24 +208,21 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     labelled: int | None = None,
     unit: Unit = "record",
 ) -> RecordPlan:
-    """Plan a record step from public quantities.
+    """Plan a record step from public quantities; raises GridTooCoarseError for too coarse a rounding.
 
     Args:
         X: float64 (N, d), the scaled public rows; the last feature is the constant of the scaling.
         labels: class numbers (N,), -1 where a public row has no label; None if none has one. Of a numeric label
             numbers (N,), NaN where there is none.
         classes: K; 1 for a numeric label.
+        parties: M.
         rows: the announced number of rows of all parties together.
-        epsilon: privacy parameter; None plans a release without noise.
-        delta: for "gaussian" only.
+        epsilon, delta: privacy parameters; None plans a release without noise; delta is for "gaussian" only.
         mechanism: "gaussian" (discrete Gaussian noise) or "discrete-laplace".
         contributors: number of parties whose shares make up the noise; by default all.
-        grid: agreed coordinates and score in place of computed ones, which say what is protected too.
-        labelled: the number of labelled rows, then.
+        grid, labelled: agreed coordinates and score in place of computed ones, which say what is protected too, and the
+            number of labelled rows.
         unit: what is protected; a party only where the label is a number.
-
-    Raises:
-        GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
     _check(mechanism, classes, parties, rows)
     if unit not in UNITS or (unit == "party" and classes != 1):
@@ -386,10 +336,7 @@ def choose_rank(  # the release's public terms
     mechanism: MechanismName,
     inflation: float,
 ) -> int:
-    """Choose the number of coordinates by the module's rule, before the limits that the public rows set.
-
-    Raises InvalidParameter for an epsilon or delta out of range.
-    """
+    """Choose the number of coordinates by the module's rule, before the limits that the public rows set."""
     if mechanism == "gaussian":
         return int(math.pow(0.06 * rows / (gaussian_sigma(1.0, epsilon, delta) * math.sqrt(inflation)), 2 / 3))
     q = rows * check_epsilon(epsilon) / math.sqrt(inflation)
@@ -528,18 +475,13 @@ def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:
 
 
 def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
-    """Decode a sum that already carries its noise, or is meant to have none.
-
-    Args:
-        plan: the plan; where a party is protected, `plan.parties` are those whose vectors are in the sum.
-        total: `plan.dimension` integers, in lattice units.
-    """
-    if len(total) != plan.dimension:
-        raise DataError(f"the summed record step has {len(total)} entries and the plan {plan.dimension}")
-    grid = plan.grid
+    """Decode a sum over `plan.parties` that already carries its noise, or is meant to have none."""
+    grid, sums = plan.grid, plan.values(total)
     if grid.ball is not None:
-        total = [entry + plan.parties * int(middle) for entry, middle in zip(total, grid.ball.centre, strict=True)]
-    values = np.array([float(v) for v in total]) / 2.0**ENTRY_BITS
+        sums = np.array(
+            [float(entry + plan.parties * int(c)) for entry, c in zip(total, grid.ball.centre, strict=True)]
+        )
+    values = sums / 2.0**ENTRY_BITS
     i, j = grid.pairs
     second = np.zeros((grid.coordinates, grid.coordinates))
     second[i, j] = values[grid.gradient_length :] / np.where(i == j, 1.0, _off_diagonal(grid))

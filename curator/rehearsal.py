@@ -27,30 +27,16 @@ from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import clip_rows, local_steps, softmax, vector_norms
 from psephos.protocol.grids.own_data import contrast_basis
 
-__all__ = [
-    "WORLDS",
-    "Calibration",
-    "Noise",
-    "PublicModel",
-    "Rehearsal",
-    "StepPlan",
-    "fit_public",
-    "rehearse",
-    "shrink",
-]
-
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-_DIRECTIONS = 150
-"""Largest number of principal directions in which the public model is fitted."""
+_DIRECTIONS = 150  # largest number of principal directions in which the public model is fitted
 
 _VARYING = 1e-9
 """Least variance of a principal direction, as a share of the largest: directions of none have no order, and another
 machine would find others."""
 
-_LEAST_SPREAD = 0.1
-"""Least standard deviation by which a feature is divided, as a share of the median one."""
+_LEAST_SPREAD = 0.1  # least standard deviation by which a feature is divided, as a share of the median one
 
 _RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Ridges of the public model, for the mean loss, among which cross-validation chooses."""
@@ -59,69 +45,37 @@ _ERROR_RIDGE = 1.0
 """Largest ridge in the posterior from which the error of a true model is drawn (`_error`). Where cross-validation
 chooses a larger one, the public rows show no effect of the coordinates; that does not show that there is none."""
 
-_FOLDS = 5
-"""Folds of the cross-validation."""
-
-_FITTED = 2000
-"""Most labelled public rows that the cross-validation uses."""
-
-_RANKS = (0, 2, 4, 8, 16, 32, 64, 128)
-"""Numbers of coordinates that are rehearsed, without the constant."""
-
-_POWERS = (0.0, 0.5)
-"""A coordinate's mean square is its variance to this power: 0 whitens."""
-
-_STEP_RIDGES = (math.inf, 0.1)
-"""Ridges of a party's step that are rehearsed."""
+_FOLDS = 5  # folds of the cross-validation
+_FITTED = 2000  # most labelled public rows that the cross-validation uses
+_RANKS = (0, 2, 4, 8, 16, 32, 64, 128)  # numbers of coordinates that are rehearsed, without the constant
+_POWERS = (0.0, 0.5)  # A coordinate's mean square is its variance to this power: 0 whitens
+_STEP_RIDGES = (math.inf, 0.1)  # ridges of a party's step that are rehearsed
 
 _QUANTILES = (0.0, 0.5, 0.9)
 """Radii that are rehearsed, as quantiles of the simulated parties' norms; 0 scales every step to norm 1."""
 
-_LENGTHS = (0.5, 1.0, 2.0, 4.0)
-"""Multiples of the mean step that are rehearsed."""
-
-_INSIDE = 0.95
-"""Share of the public rows whose coordinates are not clipped."""
-
-_SMOOTHING = 0.5
-"""Share of the standard deviation of a simulated row that is drawn afresh."""
-
-_WORLDS = (12, 32)
-"""Simulated worlds of the first and the second set."""
+_LENGTHS = (0.5, 1.0, 2.0, 4.0)  # multiples of the mean step that are rehearsed
+_INSIDE = 0.95  # share of the public rows whose coordinates are not clipped
+_SMOOTHING = 0.5  # share of the standard deviation of a simulated row that is drawn afresh
+_WORLDS = (12, 32)  # simulated worlds of the first and the second set
 
 WORLDS = sum(_WORLDS)
 """All simulated worlds of a rehearsal."""
 
-_FINALISTS = 8
-"""Plans that are played in the second set of worlds."""
-
-_DRAWS = 4
-"""Draws of the noise in each world."""
+_FINALISTS = 8  # plans that are played in the second set of worlds
+_DRAWS = 4  # draws of the noise in each world
 
 _CAUTION = 1.0
 """Standard deviations of the gain, from world to world, by which a plan's mean gain is reduced when plans are compared;
 half as many when it is compared with the public model. Nobody knows which world is the real one."""
 
-_LEAST_GAIN = 0.001
-"""Expected gain of accuracy below which no privacy is spent."""
-
-_SIMULATED_ROWS = 5000
-"""Most rows that all simulated parties of a world have together."""
-
-_SIMULATED_PARTIES = 50
-"""Most simulated parties of a world."""
-
-_TEST_ROWS = 600
-"""Rows on which a world's releases are compared."""
-
-_SKEW = 0.5
-"""Concentration of the class shares of simulated parties in worlds that deal them unevenly."""
-
-_FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)
-"""Factors of the public model in the true one."""
-
-_ERRORS = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
-"""Factors of the drawn error in the true model."""
+_LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent
+_SIMULATED_ROWS = 5000  # most rows that all simulated parties of a world have together
+_SIMULATED_PARTIES = 50  # most simulated parties of a world
+_TEST_ROWS = 600  # rows on which a world's releases are compared
+_SKEW = 0.5  # concentration of the class shares of simulated parties in worlds that deal them unevenly
+_FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)  # factors of the public model in the true one
+_ERRORS = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)  # factors of the drawn error in the true model
 
 
 # -- the public model
@@ -136,12 +90,12 @@ class PublicModel:
         axes: float64 (d, D), orthonormal principal directions of standardised rows, by decreasing variance.
         variances: float64 (D,), shrunk, positive.
         rows: float64 (N, D), the public rows in these directions.
-        weights: float64 (K - 1, D). constant: float64 (K - 1,). The scores are rows @ weights.T + constant.
+        weights, constant: float64 (K - 1, D), (K - 1,). The scores are rows @ weights.T + constant.
         ridge: for the mean loss.
-        labels: of the n rows of the cross-validation, (n,).
-        held_out: their scores, float64 (n, K - 1), by models fitted without them.
-        digest: SHA-256 of the public rows and their labels. Unlike the other attributes, no linear algebra has a part
-            in it, so that it is the same on all machines.
+        labels, held_out: of the n rows of the cross-validation, (n,), and their scores, float64 (n, K - 1), by models
+            fitted without them.
+        digest: SHA-256 of the public rows and their labels; no linear algebra, which differs between machines, has a
+            part in it.
     """
 
     mean: Array = field(repr=False)
@@ -207,14 +161,12 @@ class PublicModel:
 
 
 def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> PublicModel:
-    """Fit the public model.
+    """Fit the public model; raises DataError where all rows are the same, or none has a label.
 
     Args:
         features: float64 (N, d), public rows without the constant.
         labels: class numbers (N,), -1 where a row has no label.
-
-    Raises:
-        DataError: all rows are the same, or none has a label.
+        classes: K.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
 
@@ -287,8 +239,7 @@ class Calibration(NamedTuple):
     """What the true model of simulated worlds is made of.
 
     Attributes:
-        factor: of the public model.
-        error: of the drawn error.
+        factor, error: of the public model, and of the drawn error.
         accuracy: of the public model in such worlds.
         cross_validated: accuracy of the public model by cross-validation.
         widest: factor and error of the largest error that cross-validation does not contradict.
@@ -343,13 +294,8 @@ def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Arra
 def calibrate(model: PublicModel, generator: np.random.Generator, samples: int = 1000) -> Calibration:
     """Choose the factors of the true model so that the public model performs as in its cross-validation.
 
-    They minimise the squared differences of accuracy and log-loss, each over its standard error, plus a small penalty
-    of factors far from 1.
-
-    Args:
-        model: the public model.
-        generator: of the simulated rows and errors.
-        samples: number of simulated rows.
+    They minimise the squared differences of accuracy and log-loss on simulated rows, each over its standard error, plus
+    a small penalty of factors far from 1.
     """
     basis, n = contrast_basis(model.classes), len(model.labels)
     accuracy, loss = (float(model.hits.sum()) + 1) / (n + 2), float(model.losses.mean())
@@ -430,8 +376,7 @@ class Noise(NamedTuple):
     Attributes:
         norm: "l1" for discrete Laplace noise, "l2" for discrete Gaussian noise.
         deviation: standard deviation of an entry.
-        shape: of the two Gamma variables whose difference is the noise of shares of discrete Laplace noise; 1 where it
-            is Laplace.
+        shape: of the two Gamma variables whose difference is the noise of shares of discrete Laplace noise.
     """
 
     norm: Norm
@@ -450,12 +395,7 @@ class Noise(NamedTuple):
 def shrink(steps: Array, deviation: float) -> Array:
     """Multiply every octave of coordinates by its estimated share of signal (James and Stein's positive part).
 
-    Args:
-        steps: noisy means, float64 (K - 1, r + 1) or with more axes in front, the constant coordinate first.
-        deviation: of the noise in an entry.
-
-    Returns:
-        Float64 of the same shape.
+    `steps` are noisy means, float64 (..., K - 1, r + 1), the constant coordinate first.
     """
     width = steps.shape[-1]
     shrunken = steps.copy()
@@ -475,13 +415,11 @@ class Rehearsal:
     Attributes:
         model: the public model.
         calibration: of the simulated worlds.
-        plan: the chosen plan.
-        noise: that it was rehearsed with.
+        plan, noise: the chosen plan, and the noise that it was rehearsed with.
         limit: length to which a row's coordinates are clipped.
         radius: the plan's radius; 0 where every step is scaled to norm 1.
         unit: norm of a simulated step, by which the mean of the vectors is multiplied.
-        gain: expected accuracy of the plan above that of the public model, in simulated worlds.
-        spread: standard deviation of the gain from world to world.
+        gain, spread: mean and standard deviation, over the worlds, of the plan's accuracy above the public model's.
         public_accuracy: expected accuracy of the public model in the same worlds.
     """
 
@@ -514,12 +452,10 @@ def rehearse(
 
     Args:
         model: the public model.
+        parties: M.
         rows: about how many rows a party has, as announced.
         noises: laws among which the rehearsal may choose, each a function of the number of entries of a vector.
         done: called with 1 after each of `WORLDS` worlds.
-
-    Raises:
-        InvalidParameter: a number below 1, or no law.
     """
     if parties < 1 or rows < 1 or not noises:
         raise InvalidParameter(f"a rehearsal needs parties, rows and a law of noise, not {parties}, {rows}, {noises}")

@@ -1,11 +1,7 @@
-"""The plan of a rehearsed step from a public model, and its release (`psephos.curator.rehearsal`).
-
-A rehearsed step moves a public model, which is fitted to labelled public rows, by the noisy mean of one bounded vector
-of each party. Its coordinates, length and noise are chosen by simulating parties on the public rows.
+"""The plan of a rehearsed step from a public model, and its release (docs/theory.md, "The rehearsed step").
 
 The plan is a function of public values: labelled public rows, the announced number of rows of a party, and the noise.
-It is fixed, and named by a digest, before any party computes anything. docs/theory.md, "The rehearsed step", has the
-proofs.
+It is fixed, and named by a digest, before any party computes anything.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.noise_plan import JointNoise, NoisePlan, joint_noise, variance_of
+from psephos.curator.noise_plan import JointNoise, NoisePlan, certified, joint_noise, variance_of
 from psephos.curator.rehearsal import (
     Noise,
     PublicModel,
@@ -38,47 +34,18 @@ from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.precision import rounded_up
 
-__all__ = [
-    "REHEARSED_ROWS",
-    "RehearsedPlan",
-    "fit_rehearsed",
-    "model_classifier",
-    "plan_of_grid",
-    "plan_rehearsed",
-    "public_features",
-    "rehearsal_of",
-]
-
 Array = NDArray[np.float64]
 
 REHEARSED_ROWS = 100
 """Announced rows of a party where nobody says otherwise."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RehearsedPlan(NoisePlan):
-    """The public parameters of a rehearsed step, fixed before anybody computes a vector.
-
-    Attributes:
-        grid: maps one party's rows to the integers that are summed.
-        scale: factor from the shrunken mean of the parties' vectors to the step.
-        parties: M.
-        l1, l2: certified sensitivities, in lattice units.
-        epsilon: privacy parameter.
-        delta: delta of discrete Gaussian noise, else 0.
-        mechanism: the noise, in lattice units; None releases without noise, for comparison.
-        inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
-    """
+    """The public parameters of a rehearsed step; `scale` is the factor from the shrunken mean to the step."""
 
     grid: LocalStepGrid
     scale: float
-    parties: int
-    l1: Sensitivity
-    l2: Sensitivity
-    epsilon: float
-    delta: float
-    mechanism: JointNoise | None
-    inflation: float
 
     event_name: ClassVar[str] = "rehearsed step"
 
@@ -90,7 +57,7 @@ class RehearsedPlan(NoisePlan):
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the mean of the parties' vectors, in the mechanism's norm: 2/M."""
-        return self._bound_over(self.grid.maximum * self.parties)
+        return replace(self.bound, value=self.bound.value / (self.grid.maximum * self.parties))
 
     @property
     def variance(self) -> float:
@@ -123,8 +90,9 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         X: float64 (N, d), the scaled public rows. The last feature is the constant of the scaling, which is
             positive and, among rows of length 1, differs from row to row.
         labels: class numbers (N,), -1 where a public row has no label.
+        classes, parties: K, M.
         rows: about how many rows a party has, as announced.
-        delta: for "gaussian" only.
+        epsilon, delta: privacy parameters; delta is for "gaussian" only.
         mechanism: "discrete-laplace", or "gaussian": discrete Gaussian or Laplace noise, as the rehearsal chooses.
         contributors: number of parties whose shares make up the noise; by default all.
         model: the public model of these rows, where it is known already.
@@ -152,13 +120,7 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
 def plan_rehearsed(
     rehearsal: Rehearsal, parties: int, *, epsilon: float, delta: float = 1e-6, contributors: int | None = None
 ) -> RehearsedPlan:
-    """Plan the step that a rehearsal has chosen.
-
-    Args:
-        rehearsal: what `rehearsal_of` returned for the same terms.
-        delta: for discrete Gaussian noise only.
-        contributors: number of parties whose shares make up the noise; by default all.
-    """
+    """Plan the step that a rehearsal has chosen, for the terms of `rehearsal_of`."""
     model, chosen = rehearsal.model, rehearsal.plan
     grid = LocalStepGrid(
         model.transform(chosen.rank, chosen.power),
@@ -183,17 +145,10 @@ def plan_of_grid(
     delta: float = 1e-6,
     contributors: int | None = None,
 ) -> RehearsedPlan:
-    """Plan a step of which everything but the noise is fixed.
-
-    Args:
-        grid: maps one party's rows to the integers that are summed.
-        scale: positive; `RehearsedPlan.scale`.
-        delta: for discrete Gaussian noise only.
-        contributors: number of parties whose shares make up the noise; by default all.
-    """
+    """Plan a step of which everything but the noise is fixed; `scale` is that of `RehearsedPlan`."""
     if not 0 < scale < math.inf:
         raise InvalidParameter(f"the scale of a step is a positive number, not {scale}")
-    l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
+    l1, l2 = certified(grid_sensitivity(grid))
     return RehearsedPlan(
         grid=grid,
         scale=scale,
@@ -210,8 +165,7 @@ def plan_of_grid(
 def public_features(X: Array) -> Array:
     """Return public rows (N, d) divided by their last feature, the constant of the scaling, and without it, (N, d - 1).
 
-    Raises:
-        DataError: X is not a finite matrix whose last feature is positive in every row.
+    Raises DataError unless X is a finite matrix whose last feature is positive in every row.
     """
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
@@ -224,20 +178,11 @@ def public_features(X: Array) -> Array:
 
 
 def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = None) -> Array:
-    """Return the classifier of a sum that already carries its noise: post-processing of it and of public values.
+    """Return the classifier of scaled rows, (d,) or (K, d), of a sum of `ballots` parties that carries its noise.
 
-    Args:
-        total: `plan.dimension` integers, in lattice units.
-        ballots: number of parties counted; by default all that were planned.
-
-    Returns:
-        The classifier of scaled rows: float64 (d,) for two classes, (K, d) for more.
-
-    Raises:
-        InvalidParameter: `ballots` is not between 1 and the planned number of parties.
+    Post-processing of it and of public values.
     """
-    if len(total) != plan.dimension:
-        raise DataError(f"the summed steps have {len(total)} entries and the plan {plan.dimension}")
+    plan.values(total)
     counted, grid = plan.parties if ballots is None else ballots, plan.grid
     if not 1 <= counted <= plan.parties:
         raise InvalidParameter(f"between 1 and {plan.parties} parties can be counted, not {counted}")

@@ -25,8 +25,6 @@ from psephos.protocol.privacy.mechanisms import (
     SphericalLaplace,
 )
 
-__all__ = ["EVIDENCE", "REACH", "Energy", "Signal", "noise_energy", "signal_of"]
-
 Array = NDArray[np.float64]
 
 REACH = 0.2
@@ -35,14 +33,9 @@ REACH = 0.2
 EVIDENCE = 1.0
 """Smallest excess of ||T||^2 over E||noise||^2, in standard deviations of ||noise||^2."""
 
-_DRAWS = 100
-"""Draws of S given T."""
-
-_ROWS = 500
-"""Largest number of public rows that are used."""
-
-_LEAST = 1e-12
-"""Smallest energy of S, as a share of ||T||^2."""
+_DRAWS = 100  # draws of S given T
+_ROWS = 500  # largest number of public rows that are used
+_LEAST = 1e-12  # smallest energy of S, as a share of ||T||^2
 
 
 @dataclass(frozen=True)
@@ -50,8 +43,8 @@ class Signal:
     """Estimates about one release, computed from itself and public values; all of them are public.
 
     Attributes:
-        share: estimated share of the release's squared length that is not noise; 0 to 1.
-        share_std: standard deviation of `share`, from the noise; 1 where it is larger.
+        share, share_std: estimated share of the release's squared length that is not noise, and its standard deviation
+            from the noise, at most 1.
         agreement: expected share of public rows to which this classifier and that without noise give the same class.
         usual: expected share of public rows to which the classifier without noise gives the most frequent class.
         useless: whether this classifier is not expected to beat the constant classifier of the most frequent class.
@@ -74,15 +67,9 @@ class Energy:
 
 
 def noise_energy(mechanism: NoiseMechanism, unit: float = 1.0, shares: float = 1.0) -> Energy:
-    """Compute mean and variance of the squared length of a mechanism's noise.
+    """Compute mean and variance of the squared length of a mechanism's noise, multiplied by `unit`.
 
-    Args:
-        mechanism: the noise.
-        unit: factor by which the noise is multiplied.
-        shares: for joint noise, the number of shares added divided by the number that make up the mechanism's law.
-
-    Raises:
-        TypeError: the mechanism is of an unknown kind.
+    `shares` is for joint noise: the number of shares added divided by the number that make up the mechanism's law.
     """
     count = mechanism.dimension
     if isinstance(mechanism, SphericalLaplace):
@@ -101,7 +88,7 @@ def noise_energy(mechanism: NoiseMechanism, unit: float = 1.0, shares: float = 1
 
 
 def signal_of(T: Array, Z: Array, labels: NDArray[np.integer], noise: Energy, *, falling: bool) -> Signal:
-    """Estimate how much of a release is signal.
+    """Estimate how much of a release is signal. The draws have a fixed seed, so everybody gets the same numbers.
 
     Args:
         T: float64 (K, r), the noisy release as scores of the classes, summing to 0 over the classes.
@@ -110,9 +97,6 @@ def signal_of(T: Array, Z: Array, labels: NDArray[np.integer], noise: Energy, *,
         noise: energy of the noise in T.
         falling: whether the signal's energy falls with the number j of the coordinate like 1/j, as in `wiener_filter`;
             otherwise it is spread evenly.
-
-    Returns:
-        The estimates. The random draws have a fixed seed, so everybody gets the same numbers.
     """
     subset = np.linspace(0, len(Z) - 1, min(len(Z), _ROWS)).astype(int)
     Z, labels = Z[subset], labels[subset]

@@ -1,20 +1,18 @@
 """The statistic release: noise on a linear statistic of the votes, or of the parties' own rows (docs/theory.md).
 
 T = (1/N) sum_i (alpha(x_i) - 1/K) (x) z_i of votes, or the mean of one vector of norm 1 of each party, from its own
-rows (`psephos.protocol.grids.own_data`), a classifier trained on them, or its votes (`vote_directions`). Coordinates
-z are whitened by the public rows; the class index is taken in K - 1 orthonormal contrasts; all is rounded to
-integers, whose sensitivity is certified. The classifier is W = T A' after damping what is mostly noise, which is
-post-processing.
+rows, a classifier trained on them, or its votes. Coordinates z are whitened by the public rows; the class index is
+taken in K - 1 orthonormal contrasts; all is rounded to integers, whose sensitivity is certified. The classifier is
+W = T A' after damping what is mostly noise, which is post-processing.
 
-* `rank` r minimises E||noise||^2 (r) + (1 - 1/K) / (2 r), label energy being assumed to fall like 1/(2 j^2); it is at
-  least K/2 + 2 and at most N/10.
-* `mechanism_with_less_noise`: below some 13 entries the pure spherical Laplace law has less energy than the Gaussian.
+`rank` r minimises E||noise||^2 (r) + (1 - 1/K) / (2 r), label energy being assumed to fall like 1/(2 j^2); it is at
+least K/2 + 2 and at most N/10.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
@@ -25,7 +23,7 @@ from scipy.special import ndtri
 
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
-from psephos.curator.noise_plan import joint_noise
+from psephos.curator.noise_plan import NoisePlan, certified, joint_noise
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
@@ -33,21 +31,14 @@ from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basi
 from psephos.protocol.grids.rows import in_coordinates
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
-from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
-    SAMPLER_DISTANCE,
-    DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
     RoundedGaussian,
     SphericalLaplace,
     check_epsilon,
     gaussian_sigma,
-    simulate_gaussian,
-    simulate_laplace,
-    simulate_spherical_laplace,
 )
-from psephos.protocol.privacy.precision import rounded_up
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
 Array = NDArray[np.float64]
@@ -73,52 +64,25 @@ _EVENT_NAMES: Mapping[Source, str] = {
 }
 """Name of the privacy event of a release, by source."""
 
-_SIGNAL = 0.5
-"""Label energy beyond coordinate r is assumed to be _SIGNAL (1 - 1/K) / r, in the rule for the rank."""
-
-_ROWS_PER_COORDINATE = 10
-"""Public rows required for each released coordinate."""
-
-_BETWEEN = 0.8
-"""Share of the between-class moment that `SelfTraining.refit` subtracts from the total moment."""
-
-_TELLING = 0.95
-"""`SelfTraining` is used when its score is at least this multiple of the plain release's score."""
-
-_LEAST_SIGNAL = 0.05
-"""Smallest share of a release's energy that `wiener_filter` takes for signal."""
-
-_LESSONS = 5
-"""Rounds of self-training."""
-
-_SPLITS = 4
-"""Public vectors over which the test for self-training is averaged."""
-
-_CONTRAST_BITS = 16
-"""Fraction bits of the integer class contrasts."""
-
-_FEATURE_BITS = 24
-"""Bits of the largest coordinate of the public points on the integer grid."""
-
-_NUMERICAL_RANK = 1e-9
-"""Directions whose moment is below this multiple of the largest are treated as absent."""
+_SIGNAL = 0.5  # label energy beyond coordinate r is assumed to be _SIGNAL (1 - 1/K) / r, in the rule for the rank
+_ROWS_PER_COORDINATE = 10  # public rows required for each released coordinate
+_BETWEEN = 0.8  # share of the between-class moment that `SelfTraining.refit` subtracts from the total moment
+_TELLING = 0.95  # `SelfTraining` is used when its score is at least this multiple of the plain release's score
+_LEAST_SIGNAL = 0.05  # smallest share of a release's energy that `wiener_filter` takes for signal
+_LESSONS = 5  # rounds of self-training
+_SPLITS = 4  # public vectors over which the test for self-training is averaged
+_CONTRAST_BITS = 16  # fraction bits of the integer class contrasts
+_FEATURE_BITS = 24  # bits of the largest coordinate of the public points on the integer grid
+_NUMERICAL_RANK = 1e-9  # directions whose moment is below this multiple of the largest are treated as absent
 
 
 @cache
 def public_splits(shape: tuple[int, int], *, laplace: bool) -> Array:
     """Draw the public vectors g that split a release T into T + g and T - g (`SelfTraining`).
 
-    They come from a seeded stream of this library, so that they are the same with every version of NumPy. They are
-    public: no secret depends on them.
-
-    Args:
-        shape: shape of the released contrasts, (K - 1, r).
-        laplace: draw Laplace entries, the law of the discrete Laplace noise that parties add; otherwise Gaussian
-            entries, which also stand for the spherical Laplace law.
-
-    Returns:
-        float64 (4, K - 1, r), scaled so that the mean squared entry is 1 (units: the noise's standard deviation per
-        entry).
+    They come from a seeded stream of this library, so that they are the same with every version of NumPy, and follow
+    the Laplace law of the parties' discrete noise, or the Gaussian, which also stands for the spherical Laplace.
+    float64 (4, K - 1, r), scaled so that the mean squared entry is 1.
     """
     randomness = SimulationRandomness(0, "splits of a release")
     uniform = np.array([(randomness.bits(53) + 0.5) * 2.0**-53 for _ in range(_SPLITS * shape[0] * shape[1])])
@@ -197,8 +161,8 @@ class SelfTraining:
     def refit(self, W: Array) -> Array:
         """Fit Fisher's discriminant (K, d) to the labels that the classifier W (K, d) gives to the public rows.
 
-        The class means are multiplied by the inverse of the within-class moment. Labels that a classifier gave itself
-        separate better than true ones, so only the share `_BETWEEN` of the between-class moment is subtracted.
+        Labels that a classifier gave itself separate better than true ones, so only the share `_BETWEEN` of the
+        between-class moment is subtracted.
         """
         labels = self._labels(W)
         counts = labels.sum(axis=0)
@@ -219,36 +183,22 @@ class SelfTraining:
         return W / spread if spread > 0 else W
 
 
-@dataclass(frozen=True, eq=False)
-class StatisticPlan:
-    """The public parameters of one statistic release, fixed before anybody votes or sums.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StatisticPlan(NoisePlan):
+    """The public parameters of one statistic release.
 
-    Attributes:
-        grid: maps one party's input to the integers that parties and curator sum.
+    Attributes, besides those of `NoisePlan`:
         transform: float64 (d, r); the coordinates of a row are the row at unit length times this matrix.
         classes: K.
         unit: value of one lattice unit of the sum, in the contrasts of T.
-        parties: M.
-        l1: certified L1 sensitivity of the sum, in lattice units; independent of M.
-        l2: certified L2 sensitivity of the sum, in lattice units; independent of M.
-        epsilon: privacy parameter; None releases without noise.
-        delta: delta of Gaussian noise, else 0.
-        mechanism: the noise, in lattice units; None releases without noise.
         self_training: self-training on the public rows, for `fit_statistic`.
         noise: E||noise||^2 in T.
-        joint: whether the parties add the noise in shares, rather than the curator.
     """
 
     grid: StatisticGrid | OwnDataGrid | VoteDirectionGrid
     transform: Array = field(repr=False)
     classes: int
     unit: float
-    parties: int
-    l1: Sensitivity
-    l2: Sensitivity
-    epsilon: float | None
-    delta: float
-    mechanism: NoiseMechanism | None
     self_training: SelfTraining
     noise: float
     joint: bool = False
@@ -259,11 +209,6 @@ class StatisticPlan:
         return int(self.transform.shape[1])
 
     @property
-    def dimension(self) -> int:
-        """Number of released entries, (K - 1) r."""
-        return self.grid.length
-
-    @property
     def source(self) -> Source:
         """Input of the statistic: "votes", "vote-directions", "own-data" or "whitened"."""
         if isinstance(self.grid, OwnDataGrid):
@@ -271,54 +216,32 @@ class StatisticPlan:
         return "vote-directions" if isinstance(self.grid, VoteDirectionGrid) else "votes"
 
     @property
-    def sensitivity(self) -> Sensitivity:
-        """Sensitivity of T, in the mechanism's norm: about sqrt(2) rho/M in L2 for votes, 2/M for directions."""
-        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return Sensitivity(bound.value * self.unit, norm=bound.norm, source=bound.source)
+    def event_name(self) -> str:  # type: ignore[override]
+        """Name of the privacy event."""
+        return _EVENT_NAMES[self.source]
 
     @property
-    def event(self) -> PrivacyEvent:
-        """Privacy cost of one release under this plan. Raises InvalidParameter for a plan without noise."""
-        if self.mechanism is None or self.epsilon is None:
-            raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give plan_statistic an epsilon")
-        name = _EVENT_NAMES[self.source]
-        if self.joint and not isinstance(self.mechanism, DiscreteGaussian):
-            return pure_event(name, self.epsilon, distance=SAMPLER_DISTANCE)
-        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
-        return event_of(name, self.mechanism, bound.value, self.epsilon)
+    def sensitivity(self) -> Sensitivity:
+        """Sensitivity of T, in the mechanism's norm: about sqrt(2) rho/M in L2 for votes, 2/M for directions."""
+        return replace(self.bound, value=self.bound.value * self.unit)
 
 
 @dataclass(frozen=True, eq=False)
 class StatisticRelease:
-    """A released statistic.
-
-    Attributes:
-        plan: the plan it followed.
-        T: float64 (K, r) in the plan's coordinates, summing to 0 over the classes.
-        private: whether the noise protects the parties; False for a plan without noise and for simulated noise.
-        noise_source: "shares" (added by the parties), "system" (by the curator) or "simulated".
-    """
+    """A released statistic: T, float64 (K, r) in the plan's coordinates, sums to 0 over the classes."""
 
     plan: StatisticPlan = field(repr=False)
     T: Array = field(repr=False)
-    private: bool
-    noise_source: str
 
 
 def grid_sensitivity(grid: StatisticGrid | DirectionGrid) -> tuple[Sensitivity, Sensitivity]:
-    """Certify the (L1, L2) sensitivity of the summed integer vector when one party is replaced by any other.
+    """Certify the (L1, L2) sensitivity of the sum, in lattice units, when one party is replaced by any other.
 
     Directions: two points of the ball of radius 2^24 are at most 2^25 apart in the norm of the ball. Points of the L1
     ball are no further apart in L2; points of the L2 ball are at most sqrt(D) times as far apart in L1. Votes: the
     change is contrast @ Delta' @ points with rows of Delta of the form e_a - e_b, so its Frobenius norm is at most
     max_ab ||contrast (e_a - e_b)|| sqrt(N) ||points||_op. In L1 it is at most sqrt(D) times that, and at most
     max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms.
-
-    Returns:
-        The L1 and the L2 sensitivity, in lattice units.
-
-    Raises:
-        InvalidParameter: an entry of the grid is 2^53 or more, which float64 cannot hold exactly.
     """
     if isinstance(grid, DirectionGrid):
         diameter = 2.0 * grid.maximum
@@ -356,16 +279,7 @@ def choose_rank(  # the release's public terms
     delta: float,
     mechanism: MechanismName,
 ) -> int:
-    """Choose the number of whitened coordinates r to release, by the module's rule.
-
-    Args:
-        most: largest r allowed.
-        delta: for "gaussian" only.
-        mechanism: the noise.
-
-    Returns:
-        r, a function of public quantities only.
-    """
+    """Choose the number of whitened coordinates r to release, at most `most`, by the module's rule."""
     costs = [_cost(r, classes, parties, epsilon, delta, mechanism) for r in range(1, most + 1)]
     return max(costs.index(min(costs)) + 1, min(classes // 2 + 2, most))
 
@@ -379,12 +293,9 @@ def mechanism_with_less_noise(  # wide: the release's public terms
     delta: float,
     joint: bool = False,
 ) -> MechanismName:
-    """Choose the mechanism where (epsilon, delta) is accepted: the one with the smaller cost by the module's rule.
+    """Choose the mechanism where (epsilon, delta) is accepted: "gaussian" or a pure one, of least cost.
 
-    Arguments and errors are those of `plan_statistic`, which does not choose by itself.
-
-    Returns:
-        "gaussian", or a pure mechanism: "discrete-laplace" for joint noise, "spherical-laplace" otherwise.
+    Below some 13 entries the pure spherical Laplace law has less energy than the Gaussian.
     """
     most = _most_coordinates(_whitened_axes(_public_rows(X)), len(X))
     pure: MechanismName = "discrete-laplace" if joint else "spherical-laplace"
@@ -421,10 +332,7 @@ def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, me
 
 
 def with_joint_noise(plan: StatisticPlan, contributors: int, shares: int | None = None) -> StatisticPlan:
-    """Return the plan with the noise energy of joint noise: `shares` are added, and `contributors` make up the law.
-
-    `shares`: one of every party by default.
-    """
+    """Return the plan with the noise energy of `shares` (default: of all), of which `contributors` make the law."""
     return replace(plan, noise=plan.noise * (plan.parties if shares is None else shares) / contributors)
 
 
@@ -433,15 +341,7 @@ def for_ballots(plan: StatisticPlan, ballots: int, *, holder_noise: bool = False
 
     The integers that a party sums, their sensitivity and the law of the noise do not depend on the number of parties.
     T is divided by `ballots` in place of M, and with it the sensitivity of T. So is the energy of noise that the
-    curator or the key holders add, by ballots^2; of the parties' noise, `ballots` shares remain of M.
-
-    Args:
-        plan: for M parties; with joint noise, as `with_joint_noise` returns it.
-        ballots: number of parties counted.
-        holder_noise: whether the key holders add the noise.
-
-    Raises:
-        InvalidParameter: `ballots` is not from 1 to M.
+    curator or the key holders (`holder_noise`) add, by ballots^2; of the parties' noise, `ballots` shares remain of M.
     """
     if not 1 <= ballots <= plan.parties:
         raise InvalidParameter(f"a sum of {plan.parties} parties counts from 1 to all of them, not {ballots}")
@@ -455,17 +355,9 @@ def _most_coordinates(axes: Array, samples: int) -> int:
 
 
 def public_coordinates(X: Array, rank: int = 12) -> Array:
-    """Return the whitened coordinates of public features that `plan_statistic` uses, for learners that vote.
+    """Return the whitened coordinates (d, r) of public features (N, d) that `plan_statistic` uses, for learners.
 
-    Args:
-        X: float64 (N, d), public features.
-        rank: largest number of coordinates.
-
-    Returns:
-        float64 (d, r) with r = min(rank, N/10), or fewer where X has fewer independent directions.
-
-    Raises:
-        DataError: X is not a finite matrix, or all its rows are equal.
+    r is `rank`, or N/10 or the number of independent directions of X where that is smaller.
     """
     axes = _whitened_axes(_public_rows(X))
     return axes[:, : min(rank, _most_coordinates(axes, len(X)))]
@@ -488,6 +380,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
 
     Args:
         X: float64 (N, d), the public auxiliary features, of any norm: rows are scaled to unit length.
+        classes, parties: K, M.
         epsilon: privacy parameter; None plans a release without noise.
         delta: for "gaussian" only.
         mechanism: one of `MECHANISMS`.
@@ -522,7 +415,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         else:
             grid = OwnDataGrid(transform, classes, source, norm)
         pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
-    l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
+    l1, l2 = certified(grid_sensitivity(grid))
     noise = None if epsilon is None else _noise(mechanism, joint, l1.value, l2.value, epsilon, delta, grid.length)
     # Rounding moves the normalised T by at most a pitch per entry; the noise must dwarf it.
     if epsilon is not None and pitch > l2.value / epsilon * unit:
@@ -639,85 +532,29 @@ def _whitened_axes(rows: Array) -> Array:
     return axes
 
 
-def _decode(plan: StatisticPlan, units: list[int]) -> Array:
-    """Return T (K, r) from the summed integer vector of contrasts."""
-    contrasts = np.array([float(v) for v in units]).reshape(plan.classes - 1, -1)
+def release_total(plan: StatisticPlan, total: Sequence[int]) -> StatisticRelease:
+    """Decode a sum (`for_ballots` of the plan where parties are absent) that carries its noise, or is to have none."""
+    contrasts = plan.values(total).reshape(plan.classes - 1, -1)
     T: Array = contrast_basis(plan.classes).T @ contrasts * plan.unit
-    return T
+    return StatisticRelease(plan, T)
 
 
-def release_total(plan: StatisticPlan, total: list[int]) -> StatisticRelease:
-    """Decode a sum that already carries its noise (`--reveal statistic`), or is meant to have none.
-
-    Args:
-        plan: the plan; `for_ballots` where parties are absent.
-        total: `plan.dimension` integers, in lattice units.
-    """
-    _check_length(total, plan)
-    return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "shares")
-
-
-def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = SYSTEM) -> StatisticRelease:
-    """Add the plan's noise to an exact sum and decode it.
-
-    Args:
-        total: `plan.dimension` integers, in lattice units.
-        plan: the plan; `for_ballots` where parties are absent.
-    """
-    _check_length(total, plan)
-    if plan.mechanism is not None:
+def release_sum(total: Sequence[int], plan: StatisticPlan, randomness: Randomness = SYSTEM) -> StatisticRelease:
+    """Add the plan's noise to an exact sum and decode it; arguments as `release_total`."""
+    if plan.mechanism is not None and len(total) == plan.dimension:
         total = [t + e for t, e in zip(total, plan.mechanism.sample(randomness), strict=True)]
-    return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "system")
+    return release_total(plan, total)
 
 
 def release_statistic(
     counts: NDArray[np.integer], plan: StatisticPlan, randomness: Randomness = SYSTEM
 ) -> StatisticRelease:
-    """Release the statistic of votes from a tally's counts, integers (N, K), as `release_sum`.
-
-    Raises:
-        DataError: the counts do not fit the plan.
-        InvalidParameter: the plan is for own data.
-    """
-    return release_sum(_total(counts, plan), plan, randomness)
-
-
-def simulate_release(
-    counts: NDArray[np.integer], plan: StatisticPlan, generator: np.random.Generator
-) -> StatisticRelease:
-    """Release as `release_statistic` does, with seeded floating-point noise: for simulations only, it protects nobody.
-
-    Args:
-        counts: integers (N, K).
-
-    Raises:
-        DataError: the counts do not fit the plan.
-    """
-    total = _total(counts, plan)
-    noise = np.zeros(plan.dimension)
-    if isinstance(plan.mechanism, SphericalLaplace):
-        noise = simulate_spherical_laplace(plan.dimension, plan.mechanism.scale, generator)
-    elif isinstance(plan.mechanism, DiscreteLaplace):
-        noise = simulate_laplace(plan.dimension, float(plan.mechanism.scale_units), generator)
-    elif isinstance(plan.mechanism, RoundedGaussian):
-        noise = simulate_gaussian(plan.dimension, plan.mechanism.sigma, generator)
-    elif isinstance(plan.mechanism, DiscreteGaussian):
-        noise = simulate_gaussian(plan.dimension, math.sqrt(plan.mechanism.variance), generator)
-    noisy = [t + round(e) for t, e in zip(total, noise.tolist(), strict=True)]
-    return StatisticRelease(plan, _decode(plan, noisy), False, "simulated")
-
-
-def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:
+    """Release the statistic of votes from a tally's counts, integers (N, K), as `release_sum`."""
     if not isinstance(plan.grid, StatisticGrid):
         raise InvalidParameter(
             "this plan is for the parties' own rows, so counts of votes do not fit it; use release_sum"
         )
-    return plan.grid.total(check_counts(counts, plan.parties))
-
-
-def _check_length(total: list[int], plan: StatisticPlan) -> None:
-    if len(total) != plan.dimension:
-        raise DataError(f"the summed statistic has {len(total)} entries and the plan {plan.dimension}")
+    return release_sum(plan.grid.total(check_counts(counts, plan.parties)), plan, randomness)
 
 
 def fit_statistic(release: StatisticRelease) -> Array:
@@ -738,17 +575,10 @@ def fit_statistic(release: StatisticRelease) -> Array:
 
 
 def wiener_filter(T: Array, noise: float) -> Array:
-    """Multiply every coordinate of a release by its expected share of signal (Wiener's filter). Post-processing.
+    """Multiply every coordinate of a release (K, r) by its expected share of signal (Wiener's filter). Post-processing.
 
     The signal's energy is estimated as ||T||^2 - E||noise||^2, but at least a twentieth of ||T||^2, and assumed to fall
     with the number j of the coordinate like 1/j.
-
-    Args:
-        T: float64 (K, r), a released statistic.
-        noise: E||noise||^2.
-
-    Returns:
-        float64 (K, r).
     """
     energy = float(np.sum(T**2))
     signal = 1 / np.arange(1, T.shape[1] + 1)

@@ -65,11 +65,7 @@ class Tally(Observer):
     reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION})
 
     def __init__(self, round_: Round, *, seen: BallotProduct | None = None) -> None:
-        """
-        Args:
-            round_: the round to count.
-            seen: product of ballots that another process of the curator has multiplied.
-        """
+        """`seen` is the product of ballots that another process of the curator has multiplied."""
         super().__init__("curator", round_, seen=seen)
 
     def _on_idle(self, state: Any) -> Step | None:

@@ -1,8 +1,7 @@
 """Parameter averaging (Pathak 2010; Hamm 2016, appendix B.4) from an encrypted sum of projected parameters.
 
-Every party projects its parameters on the ball of a public radius C and encodes them in fixed point
-(`psephos.protocol.grids.fixed_point`); the curator sees the integer sum only. The party-level sensitivity of
-the average is 2 C/M (`psephos.curator.hamm.sensitivity.average`), however the parties trained.
+Every party projects its parameters on the ball of a public radius C and encodes them in fixed point, so the party-level
+sensitivity of the average is 2 C/M (`psephos.curator.hamm.sensitivity.average`), however the parties trained.
 """
 
 from __future__ import annotations
@@ -21,13 +20,7 @@ from psephos.protocol.grids.fixed_point import FixedPoint
 
 @dataclass(frozen=True)
 class Average:
-    """The average of the parties' parameters before noise: a secret, which `repr` does not show.
-
-    Attributes:
-        w: float64, (d,) for a binary problem, (K, d) for several classes.
-        radius: C.
-        parties: M.
-    """
+    """The average w, (d,) or (K, d), of M parties' parameters in a ball of radius C: a secret, hidden in `repr`."""
 
     w: NDArray[np.float64] = field(repr=False)
     radius: float
@@ -47,15 +40,7 @@ class Average:
 def average_of(
     sums: Sequence[int], parties: int, radius: float, fixed_point: FixedPoint, *, features: int, classes: int = 2
 ) -> Average:
-    """Decode the average of the parties' parameters from the sum of their encodings.
-
-    Args:
-        sums: d integers for two classes, K d for more, row by row.
-        parties: M, the number of parties in the sum.
-        radius: C.
-        fixed_point: the encoding.
-        features: d.
-    """
+    """Decode the average of M parties' parameters from the sum of their encodings, d integers, or K d row by row."""
     if parties < 1:
         raise InvalidParameter(f"an average needs at least one party, not {parties}")
     shape = (features,) if classes == 2 else (classes, features)

@@ -39,14 +39,7 @@ _MAX_STEPS = 100_000
 
 
 def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
-    """Check the auxiliary features.
-
-    Args:
-        features: float64 (N, d), rows of norm at most 1.
-        width: d, where it was agreed.
-
-    Returns:
-        The features as a C-contiguous float64 array of shape (N, d).
+    """Return the auxiliary features as a C-contiguous float64 array (N, d).
 
     Raises:
         DataError: there are no samples, the entries are not finite numbers, or there are not `width` columns.
@@ -155,12 +148,9 @@ def _scores(features: Array, w: Array) -> Array:
 
 
 def risk(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> float:
-    """Compute the regularised empirical risk R(w) (Hamm 2016, equations 8 and 19). Arguments are not checked.
+    """Compute the regularised empirical risk R(w) (Hamm 2016, equations 8 and 19); arguments are not checked.
 
-    Args:
-        features: (N, d).
-        targets: (N, K).
-        w: (d,) for a binary loss, (K, d) for softmax.
+    `features` (N, d), `targets` (N, K), and `w` (d,) for a binary loss, (K, d) for softmax.
     """
     return float(loss.value(_scores(features, w), targets).mean() + lam / 2 * np.vdot(w, w))
 

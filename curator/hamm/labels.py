@@ -13,14 +13,7 @@ from psephos.protocol.errors import DataError
 
 
 def check_counts(counts: ArrayLike, parties: int | None = None) -> NDArray[np.int64]:
-    """Check that a table can be the result of a vote.
-
-    Args:
-        counts: integers of shape (N, K).
-        parties: M; None takes it from the first row.
-
-    Returns:
-        int64 array of shape (N, K).
+    """Return a table of counts as int64 (N, K), M votes in each row; M is that of the first row unless given.
 
     Raises:
         DataError: no rows, fewer than two classes, entries that are not integers or negative, no ballots, or rows that
@@ -52,15 +45,9 @@ def check_counts(counts: ArrayLike, parties: int | None = None) -> NDArray[np.in
 
 
 def alpha(counts: ArrayLike) -> NDArray[np.float64]:
-    """Compute soft labels, the fraction of votes for each class (Hamm 2016, equation 12).
+    """Compute soft labels, float64 (N, K): the rounded fraction of votes for each class (Hamm 2016, equation 12).
 
     In a binary problem Hamm's alpha(x) is column 1.
-
-    Args:
-        counts: integers of shape (N, K).
-
-    Returns:
-        float64 of shape (N, K); each entry is the correctly rounded quotient count / M.
     """
     table = check_counts(counts)
     fractions: NDArray[np.float64] = table / float(table[0].sum())
@@ -68,16 +55,10 @@ def alpha(counts: ArrayLike) -> NDArray[np.float64]:
 
 
 def majority(counts: ArrayLike) -> NDArray[np.int64]:
-    """Compute majority labels (Hamm 2016, equation 6).
+    """Compute majority labels, int64 (N,) (Hamm 2016, equation 6).
 
     Two classes: class 1 if it has at least M/2 votes, so that a tie goes to class 1, as in equation 6. More classes
     (the paper states no rule): a tie goes to the lowest class number among those with the most votes.
-
-    Args:
-        counts: integers of shape (N, K).
-
-    Returns:
-        int64 of shape (N,), values in [0, K).
     """
     table = check_counts(counts)
     if table.shape[1] == 2:
@@ -88,17 +69,7 @@ def majority(counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def one_hot(labels: ArrayLike, classes: int) -> NDArray[np.float64]:
-    """Encode class numbers as one-hot rows.
-
-    Args:
-        labels: integers in [0, classes), shape (N,).
-
-    Returns:
-        float64 of shape (N, K), a single 1 in each row.
-
-    Raises:
-        DataError: the labels are not integers in [0, classes).
-    """
+    """Encode class numbers in [0, classes), (N,), as rows of one 1, float64 (N, K); raises DataError for others."""
     array = np.asarray(labels)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError("labels must be a list of class numbers, one integer per sample")
@@ -109,11 +80,9 @@ def one_hot(labels: ArrayLike, classes: int) -> NDArray[np.float64]:
 
 
 def decisions(w: NDArray[np.float64], X: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The classes that a linear classifier without intercept gives to rows, int64 (N,).
+    """Return the classes, int64 (N,), that a linear classifier without intercept, (d,) or (K, d), gives to rows (N, d).
 
-    Args:
-        w: float64 (d,) for two classes, whose class 1 has a positive score, or (K, d).
-        X: float64 (N, d). Ties go to the lower class.
+    For two classes class 1 has a positive score; ties go to the lower class.
     """
     scores = X @ w.T
     return (scores > 0).astype(np.int64) if w.ndim == 1 else scores.argmax(axis=1).astype(np.int64)

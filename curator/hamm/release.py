@@ -38,10 +38,7 @@ OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
 class Perturbable(TypingProtocol):
-    """Interface of parameters that can be perturbed.
-
-    `psephos.curator.hamm.erm.Minimiser` and `psephos.curator.hamm.averaging.Average` implement it.
-    """
+    """Interface of parameters that can be perturbed: `Minimiser` and `Average` implement it."""
 
     @property
     def w(self) -> Array:
@@ -101,17 +98,8 @@ def erm_bound(
 ) -> Callable[[float], Sensitivity]:
     """Return the L2 sensitivity of the exact minimiser (`psephos.curator.hamm.sensitivity`) as a function of lambda.
 
-    Args:
-        labels: 'majority' (Algorithm 1) or 'soft' (Algorithm 2).
-        features: auxiliary features, float64 (N, d).
-        protect_auxiliary: neighbours also differ in one auxiliary sample (Hamm 4.5). rho, a function of the samples, is
-            not used then.
-
-    Returns:
-        A function that raises InvalidParameter for a number out of range.
-
-    Raises:
-        DataError: the features are not a finite matrix.
+    rho of the features (N, d) is used unless one of them is private too (`protect_auxiliary`, Hamm 4.5), since it is a
+    function of them.
     """
     if labels not in ("majority", "soft"):
         raise InvalidParameter(f"unknown labels {labels!r}; choose 'majority' or 'soft'")
@@ -145,6 +133,7 @@ def mechanism_for(
         inexactness: bound of the parameters' distance from the vector with this sensitivity.
         norm_limit: bound of the parameters' norm.
         sensitivity: L2 sensitivity of the exact vector.
+        epsilon: privacy parameter.
         noise: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
         delta: for Gaussian noise.
 
@@ -188,12 +177,7 @@ def perturb(
 ) -> PerturbedClassifier:
     """Release a minimiser or an average with noise. Every call is a release of its own, and their costs compose.
 
-    Args:
-        classifier: the parameters.
-        sensitivity: of the exact minimiser or average (`erm_sensitivity`, `psephos.curator.hamm.sensitivity.average`);
-            inexactness and rounding are added here.
-        noise: as in `mechanism_for`.
-        delta: for Gaussian noise.
+    `sensitivity` is that of the exact vector; inexactness and rounding are added here. The rest: see `mechanism_for`.
     """
     shape = classifier.w.shape
     mechanism, total = mechanism_for(

@@ -33,8 +33,7 @@ RIDGES = (HAMM_LAMBDA, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 NOISE_SHARE = 0.3
 """Expected length of the noise, as a multiple of the signal's, above which another method is suggested."""
 
-_PLAUSIBLE = 0.25
-"""Energy of plausible labels that linear scores explain, as a share of that of unanimous labels."""
+_PLAUSIBLE = 0.25  # energy of plausible labels that linear scores explain, as a share of that of unanimous labels
 
 FEW_PARTIES = 100
 """`choose_method` averages below this number of parties: chosen on the development half of benchmarks/accuracy.md."""
@@ -54,7 +53,7 @@ class RidgeRule:
         moments: moments s_j of the public rows in principal directions, largest first.
         energies: energies e_j of the labels' linear statistic in these directions, whitened.
         curvature: c, the largest second derivative of the loss.
-        contrasts: K - 1. width: d.
+        contrasts, width: K - 1, d.
     """
 
     moments: Array
@@ -65,12 +64,7 @@ class RidgeRule:
 
     @classmethod
     def of(cls, features: Array, classes: int, loss: Loss, *, private: bool = False) -> Self:
-        """Return the rule for public rows.
-
-        Args:
-            features: the auxiliary rows, float64 (N, d).
-            private: whether an auxiliary row is private; the moments are then 1/j up to a factor, whatever the rows.
-        """
+        """Return the rule for public rows (N, d); where one is `private`, moments are 1/j up to a factor."""
         samples, width = features.shape
         if private:
             moments = 1 / np.arange(1, width + 1)
@@ -101,13 +95,7 @@ class RidgeRule:
         noise: OutputNoise = "spherical-laplace",
         delta: float = 1e-6,
     ) -> float:
-        """Choose lambda, of `RIDGES`: a function that does not rise with epsilon.
-
-        Args:
-            bound: L2 sensitivity as a function of lambda.
-            epsilon: privacy parameter; None for no noise.
-            noise: the noise. delta: for Gaussian noise.
-        """
+        """Choose lambda, of `RIDGES`, for this L2 sensitivity by lambda: a function that does not rise with epsilon."""
         if epsilon is None:
             return HAMM_LAMBDA
         one = self._noise(epsilon, noise, delta)
@@ -122,12 +110,7 @@ class RidgeRule:
     def noise_share(
         self, lam: float, sensitivity: float, epsilon: float, noise: OutputNoise, delta: float = 1e-6
     ) -> float:
-        """Return the expected length of the noise in the scores, as a multiple of that of the scores without noise.
-
-        Args:
-            sensitivity: L2 sensitivity at this lambda.
-            epsilon, noise, delta: as in `choose`.
-        """
+        """Return the expected length of the noise in the scores at this L2 sensitivity, over that of the scores."""
         return sensitivity * math.sqrt(self._noise(epsilon, noise, delta) / self._signal(lam)[1])
 
 
@@ -143,14 +126,12 @@ def choose_method(
 
     Args:
         learners: names of the learners that the parties agreed on.
+        parties: M.
         labelled: number of labelled public rows; 0 unless they are of two classes or more.
 
     Returns:
         "vote-directions" unless all learners are linear; then "rehearsed" for `FEWEST_LABELLED` labelled rows or more;
         then "whitened" for fewer than `FEW_PARTIES` parties, else "own-data".
-
-    Raises:
-        InvalidParameter: there are no learners.
     """
     if not learners:
         raise InvalidParameter("the list of learners is empty; name at least one")
@@ -162,11 +143,7 @@ def choose_method(
 
 
 def average_noise_share(features: int, classes: int, parties: int, epsilon: float) -> float:
-    """Return the expected norm of the noise of clipped averaging over its radius, 2 D/(M epsilon).
-
-    Args:
-        features: d, with the constant of the scaling. classes: K.
-    """
+    """Return the expected norm of the noise of clipped averaging over its radius, 2 D/(M epsilon)."""
     if min(features, classes, parties, epsilon) <= 0:
         raise InvalidParameter("the numbers of features, classes and parties and epsilon must be positive")
     return 2 * features * (1 if classes == 2 else classes) / (parties * epsilon)
@@ -180,21 +157,14 @@ def suggest_method(
     labelled: int = 0,
     average_share: float = math.inf,
 ) -> tuple[Literal["rehearsed", "own-data", "whitened", "statistic", "avg"], str] | None:
-    """Suggest a method that suits a run better than the chosen one.
+    """Suggest a method that suits a run better than the chosen one, with the reason as the end of a sentence; or None.
 
     Args:
         method: the chosen method, "statistic", "soft", "vote", "avg" or another.
-        learners: names of the learners that the parties agreed on.
+        learners, parties, labelled: as in `choose_method`.
         noise_share: expected length of the noise, as a multiple of the signal's: for soft and vote
             `RidgeRule.noise_share`, for statistic of the largest statistic.
-        labelled: as in `choose_method`.
         average_share: `average_noise_share` for two classes; infinite for more, for which averaging is not suggested.
-
-    Returns:
-        The method and the reason, as the end of a sentence; None if the chosen method is as good.
-
-    Raises:
-        InvalidParameter: there are no learners.
     """
     if method != "rehearsed" and labelled >= FEWEST_LABELLED:
         return "rehearsed", (

@@ -27,13 +27,10 @@ class Sensitivity:
     """An upper bound of the distance between the exact results of two neighbouring inputs.
 
     Attributes:
-        value: the bound, > 0.
+        value: the bound, positive and finite.
         norm: the norm it is measured in, 'l1' or 'l2'.
         unit: what neighbours differ in: 'party', 'party and one auxiliary sample', or 'record'.
         source: the equation it comes from.
-
-    Raises:
-        InvalidParameter: the bound is not a positive finite number.
     """
 
     value: float
@@ -69,14 +66,7 @@ def _gamma(terms: int) -> float:
 
 
 def largest_row_norm(x: NDArray[np.float64]) -> float:
-    """Return an upper bound of max_i ||x_i||_2, rounding errors included.
-
-    Args:
-        x: float64 (N, d).
-
-    Raises:
-        DataError: `x` is empty, not a matrix, or has NaN or infinite entries.
-    """
+    """Return an upper bound of max_i ||x_i||_2, rounding errors included; DataError unless x (N, d) is finite."""
     x = _features(x)
     exponent = _exponent(x)
     squares = np.einsum("ij,ij->i", x * 2.0**-exponent, x * 2.0**-exponent)
@@ -89,14 +79,11 @@ def _exponent(x: NDArray[np.float64]) -> int:
 
 
 def operator_norm(x: NDArray[np.float64]) -> float:
-    """Return a certified upper bound of the largest singular value of a matrix.
+    """Return a certified upper bound of the largest singular value of a matrix, float64 (N, d).
 
     A floating-point Cholesky factorisation that succeeds proves t I - X'X positive semidefinite up to its backward
     error, at most gamma_{d+1} times the trace (Rump 2006); the errors of forming X'X are added. The bound exceeds the
     true norm by about 1e-9 of it.
-
-    Args:
-        x: float64 (N, d).
     """
     x = _features(x)
     if x.shape[0] < x.shape[1]:
@@ -125,9 +112,6 @@ def rho(x: NDArray[np.float64]) -> float:
     """Return a certified upper bound of ||X||_op / sqrt(N), which is at most the largest row norm.
 
     It replaces the factor 1 in Hamm's bounds (docs/theory.md).
-
-    Args:
-        x: float64 (N, d).
     """
     x = _features(x)
     return min(operator_norm(x) / math.sqrt(len(x)) * (1 + 2.0**-50), largest_row_norm(x))
@@ -138,9 +122,6 @@ def radius(lam: float, classes: int = 2) -> float:
 
     It holds for any data, hard or soft labels and any norms of the features. Proof: take the inner product of the
     stationarity condition with w; a sample contributes at most max_m m / (1 + e^m / (K - 1)) = W0((K - 1)/e).
-
-    Args:
-        classes: K; 2 covers the logistic loss with one weight vector and the softmax with two.
 
     Examples:
         >>> round(radius(0.01), 3)

@@ -29,18 +29,12 @@ def _check(**values: float) -> None:
 
 
 def printed_epsilon(*, epsilon: float, features: int, parties: int) -> float:
-    """Return the record-level epsilon of the printed noise, with sizes fixed.
+    """Return the record-level epsilon of the printed noise, with sizes fixed: sqrt(d) epsilon/(2 K).
 
-    It is sqrt(d) epsilon/(2 K). The proof of Theorem 4.1 uses the L2 bound of the
-    sensitivity as an L1 bound (a factor sqrt(d) too small) and omits that the average divides it by K. The correct L1
-    sensitivity is sqrt(d) 2/(K n_(1) mu), divided by the scale 2/(n_(1) epsilon lambda). No pure epsilon holds when a
-    record is added or removed: n_(1) determines the scale, and the ratio of two Laplace densities of different scales
-    is unbounded.
-
-    Args:
-        epsilon: parameter of the noise's scale.
-        features: d.
-        parties: K.
+    The proof of Theorem 4.1 uses the L2 bound of the sensitivity as an L1 bound (a factor sqrt(d) too small) and omits
+    that the average divides it by K. The correct L1 sensitivity is sqrt(d) 2/(K n_(1) mu), divided by the scale
+    2/(n_(1) epsilon lambda). No pure epsilon holds when a record is added or removed: n_(1) determines the scale, and
+    the ratio of two Laplace densities of different scales is unbounded.
     """
     _check(epsilon=epsilon, features=features, parties=parties)
     return math.sqrt(features) * epsilon / (2 * parties)
@@ -50,16 +44,12 @@ def proved_epsilon(terms: PathakTerms) -> tuple[float, float]:
     """Return the record-level (epsilon, delta) of a run, against observers that do not know the noise.
 
     With noise for a public size, neighbours may also differ by an added or removed record; otherwise the sizes are
-    fixed. Printed variant: as `printed_epsilon`, with the grid and the solvers' tolerance, at the
-    agreed largest size, where they weigh most. Otherwise the scale was calibrated to epsilon. delta is the cost of
-    sampling and clipping the noise.
+    fixed. Printed variant: as `printed_epsilon`, with the grid and the solvers' tolerance, at the agreed largest size,
+    where they weigh most. Otherwise the scale was calibrated to epsilon. delta is the cost of sampling and clipping.
 
     Which coalitions are covered. Printed: not the smallest party, which knows the noise and can subtract it, and not
     Charlie with a party, who have both keys. Repaired: any `excluded` parties together, but not Charlie with a party.
     Public bound: any `excluded` parties together, with or without Charlie, whatever they send.
-
-    Args:
-        terms: the terms.
     """
     if terms.variant == "printed":
         size = terms.largest_size
@@ -74,11 +64,7 @@ def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
 
     No minimiser has norm above R (`psephos.curator.hamm.sensitivity.radius`), so the sum changes by at most 2 R in L2
     and, on the grid, by sqrt(d) 2 R/g + d in L1, for any data of the party. The paper claims nothing at party level:
-    its noise is calibrated to one record in n_(1), while 2 R does not shrink with n.
-
-    Args:
-        terms: the terms.
-        smallest: n_(1), the size of the smallest data set.
+    its noise is calibrated to one record in n_(1) = `smallest`, while 2 R does not shrink with n.
     """
     mu = terms.strong_convexity
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
@@ -113,14 +99,7 @@ def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsil
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Two parties whose average is far from the pooled minimiser, however much data they have.
-
-    Attributes:
-        distance: |w_hat - w*|.
-        bound: the claim of Theorem 4.2.
-        average: the average of the two classifiers, w_hat.
-        pooled: the minimiser on the pooled data, w*.
-    """
+    """Two parties whose average is `distance` from the pooled minimiser, however much data they have."""
 
     distance: float
     bound: float
@@ -132,8 +111,7 @@ def counterexample(copies: int, *, lam: float = 0.01) -> Counterexample:
     """K = 2, `copies` times (x = 1, y = +1) against as many (x = 0.1, y = -1), objective (2).
 
     Nothing ties the parties' data to each other, so the distance does not depend on `copies`, and the bound shrinks as
-    1/copies: Theorem 4.2 is false from some size on (lambda = 0.01: distance 1.599, bound 100/copies). Raises
-    InvalidParameter for a number that is not positive and finite.
+    1/copies: Theorem 4.2 is false from some size on (lambda = 0.01: distance 1.599, bound 100/copies).
     """
     _check(copies=copies, lam=lam)
     first = _minimiser([(1.0, 1.0)], lam)

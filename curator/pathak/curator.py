@@ -129,16 +129,11 @@ class PathakCurator(Machine):
         test_key: bool = False,
         randomness: Randomness = SYSTEM,
     ) -> None:
-        """
-        Args:
-            terms: the agreed terms.
-            keys: Charlie's private keys, sk' of zeta and that of the comparisons; None with noise for a public size.
-            test_key: accept keys under 2048 bits.
-            randomness: source of all secrets.
-
-        Raises:
-            InvalidParameter: a key has no room for the masked shares or the comparisons.
-            PackingError: a key has no room for the noise.
+        """Args:
+        terms: the agreed terms.
+        keys: Charlie's private keys, sk' of zeta and that of the comparisons; None with noise for a public size.
+        test_key: accept keys under 2048 bits.
+        randomness: source of all secrets.
         """
         if (keys is not None) != terms.finds_smallest:
             raise InvalidParameter("the curator needs two keys in a variant with stages 1 and 2, and none in another")
@@ -173,12 +168,7 @@ class PathakCurator(Machine):
 
     @gathers(AwaitingGroupKey, Kind.GROUP_KEY, _leader)
     def take_group_key(self, state: AwaitingGroupKey, messages: Messages) -> Step:
-        """Receive the parties' public key.
-
-        Raises:
-            InvalidParameter: the key has no room for the masked shares.
-            WeakKeyError: the key is too short.
-        """
+        """Receive the parties' public key; raises WeakKeyError, or InvalidParameter if it is too short for shares."""
         group_key = GroupKey.decode(messages[party_name(LEADER)], self.terms, test_key=self._test_key).key
         check_room(group_key)
         return Step(AwaitingIndexedShares(group_key))
@@ -187,13 +177,7 @@ class PathakCurator(Machine):
 
     @gathers(AwaitingIndexedShares, Kind.INDEXED_SHARE, _all_parties)
     def blind_and_permute(self, state: AwaitingIndexedShares, messages: Messages) -> Step:
-        """Compute xi(pi_1(a) + r) and pi_1(b) - r, permute both by pi_2, send the first to the parties (step 4).
-
-        Raises:
-            AgreementError: a party uses another group key.
-            ShareRangeError: a share is out of its range.
-            CiphertextError: a ciphertext is not valid.
-        """
+        """Compute xi(pi_1(a) + r) and pi_1(b) - r, permute both by pi_2, send the first to the parties (step 4)."""
         group_key, own = state.group_key, self._key.public_key
         encrypted, rests = [], []
         for sender, data in messages.items():
@@ -240,10 +224,6 @@ class PathakCurator(Machine):
         """Evaluate a turn; start another one, or send the selection to every party (stage 2, step 1).
 
         The selection is zeta of the indicator of the smallest size, with pi_2 undone.
-
-        Raises:
-            MessageError: an answer cannot be decoded, or the comparisons contradict each other.
-            CiphertextError: a ciphertext is not valid.
         """
         answers: list[Answer] = []
         for place in state.answering:
@@ -271,7 +251,7 @@ class PathakCurator(Machine):
 
     @gathers(AwaitingMaskedNoise, Kind.MASKED_NOISE, _leader)
     def unmask(self, state: AwaitingMaskedNoise, messages: Messages) -> Step:
-        """Decrypt eta + s (step 2). Raises MessageError, CiphertextError, PackingError."""
+        """Decrypt eta + s (step 2)."""
         key = self._key.public_key
         plan = noise_plan(self.terms, key)
         data = messages[party_name(LEADER)]
@@ -288,7 +268,7 @@ class PathakCurator(Machine):
 
     @gathers(CuratorResharing, Kind.RESHARE, _all_parties)
     def publish(self, state: CuratorResharing, messages: Messages) -> Step:
-        """Publish Charlie's share of K w_s. Raises MessageError, ShareRangeError."""
+        """Publish Charlie's share of K w_s."""
         bits = modulus_bits(self.terms)
         received = [Share.decode(data, Kind.RESHARE, self.terms).values for data in messages.values()]
         total = add_shares([state.own_share, *received], bits)
@@ -332,7 +312,7 @@ class PathakConsumer(Machine, PublicReader):
 
     @gathers(AwaitingPublishedShares, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: AwaitingPublishedShares, messages: Messages) -> Step:
-        """Add the published shares. Raises MessageError, ShareRangeError."""
+        """Add the published shares."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(SharesOpened(tuple(open_shares(shares, modulus_bits(self.terms)))))
 
@@ -353,20 +333,13 @@ class PathakConsumer(Machine, PublicReader):
 @storable
 @dataclass(frozen=True)
 class SharedSum:
-    """The sum of all published shares.
-
-    Attributes:
-        total: K w_s in integer units of the grid, d of them. Public.
-    """
+    """The public sum of all published shares: `total` is K w_s, d integers in units of the grid."""
 
     total: tuple[int, ...] = field(repr=False)
 
 
 class ConsumingCurator(PathakCurator):
-    """The curator of a study, who adds the published shares itself, as any consumer does (Pathak 2010, section 3.3).
-
-    Its result is a `SharedSum`.
-    """
+    """The curator of a study, who adds the published shares itself, as any consumer does (Pathak 2010, section 3.3)."""
 
     reads = frozenset({Kind.PUBLISHED_SHARE})
 
@@ -377,7 +350,7 @@ class ConsumingCurator(PathakCurator):
 
     @gathers(CuratorPublished, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: CuratorPublished, messages: Messages) -> Step:
-        """Add the shares. Raises MessageError, ShareRangeError."""
+        """Add the shares."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(SharedSum(tuple(open_shares(shares, modulus_bits(self.terms)))))
 

@@ -1,9 +1,6 @@
 """The public agreement before the first step of PSGD: noise calibrated to the privacy asked for, and the guarantee.
 
-`agree` turns `DescentOptions` and the parties' public sizes into an `Agreement`: the `Series` that all roles check each
-other against, the `Descent` that computes points from sums, and a `DescentGuarantee` for the final classifier and for
-everything the curator sees. Rajkumar and Agarwal 2012, Procedures 1 to 3 and section 3.2; docs/protocols/psgd.md has
-the derivations.
+Rajkumar and Agarwal 2012, Procedures 1 to 3 and section 3.2; docs/protocols/psgd.md has the derivations.
 """
 
 from __future__ import annotations
@@ -134,10 +131,7 @@ class DescentOptions:
 
     @property
     def coalition(self) -> int:
-        """Number of parties that may collude; 0 by default, because a descent by itself has no key holders.
-
-        Options with a threshold default to threshold - 1 instead, and callers of `agree` with holders pass a number.
-        """
+        """Number of parties that may collude; 0 by default; threshold - 1 where there are key holders."""
         return 0 if self.colluders is None else self.colluders
 
     @property

@@ -23,12 +23,7 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 
 @dataclass(frozen=True)
 class Slack:
-    """Result of computeSlack.
-
-    Attributes:
-        ridge: Delta, the extra ridge.
-        epsilon: epsilon~, the part of epsilon left for the noise.
-    """
+    """Result of computeSlack: Delta, the extra ridge, and epsilon~, the part of epsilon left for the noise."""
 
     ridge: float
     epsilon: float
@@ -39,10 +34,6 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
 
     The subtracted term covers the change of volume of the map from noise to minimiser. (One record changes that
     determinant by a factor of at most 1 + c/(N lambda), so half of the term would be enough; this is the paper's.)
-
-    Args:
-        records: N.
-        smoothness: c.
     """
     epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
     n = check_count(records, "the number of records")
@@ -56,18 +47,11 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
 
 
 def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, sensitivity: float = 2.0) -> float:
-    """Return the standard deviation of the fixed noise eta, from the ratio of Gaussian densities.
-
-    Derived in docs/protocols/psgd.md.
+    """Return the standard deviation of the fixed noise eta in d dimensions, from the ratio of Gaussian densities.
 
     sigma = S (sqrt(q) + sqrt(q + 2 epsilon)) / (2 epsilon), with q the chi-square quantile at 1 - delta with d degrees
-    of freedom.
-
-    Args:
-        dimension: d.
-        epsilon: computeSlack's epsilon~.
-        delta: privacy parameter.
-        sensitivity: S, the largest ||b - b'||: 2 in the paper (2 L).
+    of freedom, epsilon computeSlack's epsilon~, and S the largest ||b - b'||: 2 in the paper (2 L). Derived in
+    docs/protocols/psgd.md.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
     q = float(chdtri(dimension, delta))
@@ -92,16 +76,8 @@ def footnote_four(
 ) -> tuple[tuple[float, ...], float]:
     """Footnote 4: party k draws eta_k with the sigma of its own data set, which gives (epsilon, delta) by itself.
 
-    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs.
-
-    Args:
-        delta: privacy parameter.
-        sizes: the N_k.
-        smoothness: c.
-        dimension: d.
-
-    Returns:
-        The sigmas, one per party, and the ridge.
+    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs. Returns the
+    sigmas, one per party, and the ridge.
     """
     slacks = [compute_slack(epsilon, lam, size, smoothness) for size in sizes]
     sigmas = tuple(sigma_from_density_ratio(dimension, slack.epsilon, delta) for slack in slacks)

@@ -58,11 +58,6 @@ class GradientCurator(Machine):
     reads = (Tally.reads - {Kind.NOISE_BALLOT}) | {Kind.PUBLISHED_SUM}
 
     def __init__(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> None:
-        """
-        Args:
-            terms: the agreed terms.
-            randomness: source of the rounds' nonces.
-        """
         self.terms, self._randomness = terms, randomness
 
     def _start(self) -> Step:

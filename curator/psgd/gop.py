@@ -36,11 +36,6 @@ def perturbed_minimiser(
         eta: noise, (d,); zeros give the unperturbed minimiser.
         loss: a binary loss.
         tolerance: tau.
-
-    Raises:
-        DataError: the records or labels cannot be used.
-        NormError: a row has norm above 1.
-        InvalidParameter: another argument cannot be used, as in `psephos.curator.hamm.erm.minimise`.
     """
     if not loss.binary:
         raise InvalidParameter(f"objective perturbation needs a binary loss, not {loss.name}")

@@ -11,16 +11,17 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from psephos.curator.statistic import fit_statistic, plan_statistic, simulate_release
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic
 from psephos.data.preprocessing import PublicScaler
 from psephos.parties.training import train_parties, votes
+from psephos.protocol.randomness import SimulationRandomness
 
 X, y = load_breast_cancer(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(X))
 public, private, test = order[:80], order[80:400], order[400:]
 scaler = PublicScaler(columns="standardise", scaling="unit-rows").fit(X[public])
 auxiliary, Z, Z_test = (scaler.transform(X[rows]) for rows in (public, private, test))
-generator = np.random.default_rng(1)
+randomness = SimulationRandomness(1)
 
 print("parties  epsilon  accuracy (mean of 20 draws)")
 for parties in (10, 40, 160):
@@ -32,6 +33,6 @@ for parties in (10, 40, 160):
         plan = plan_statistic(auxiliary, classes=2, parties=parties, epsilon=epsilon)
         scores = []
         for _ in range(20):
-            w = fit_statistic(simulate_release(counts, plan, generator))
+            w = fit_statistic(release_statistic(counts, plan, randomness))
             scores.append(np.mean((Z_test @ w > 0) == (y[test] == 1)))
         print(f"{parties:7}  {epsilon:7}  {np.mean(scores):.2f}")

@@ -25,8 +25,6 @@ from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.rows import Array, set_public_matrices
 
-__all__ = ["VoteDirectionGrid", "are_probabilities"]
-
 
 def are_probabilities(labels: ArrayLike, shape: tuple[int, int]) -> bool:
     """Return whether something is an array (N, K) of real numbers, in rows of which none is negative and that sum to 1.

@@ -29,19 +29,6 @@ from numpy.typing import NDArray
 
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
-__all__ = [
-    "NAMES",
-    "PUBLISHED",
-    "DataFile",
-    "Dataset",
-    "content_of",
-    "data_folder",
-    "download",
-    "load",
-    "load_url_days",
-    "make_synthetic",
-]
-
 NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
 """Names that `load` accepts: two data sets of scikit-learn, four that are read from files, and a synthetic one."""
 

@@ -40,7 +40,6 @@ from psephos.protocol.errors import DataError, InvalidParameter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OwnTable", "TableOptions"]
 
 FEWEST_PUBLIC = 10
 """Smallest number of public rows that can determine an encoding and serve as auxiliary samples."""
@@ -48,8 +47,7 @@ FEWEST_PUBLIC = 10
 FEWEST_COPIES = 5
 """Smallest number of public rows with an equal private one that is remarked on."""
 
-_HELD_OUT_STREAM = 2
-"""Number of the random stream of a run's seed that chooses held-out rows."""
+_HELD_OUT_STREAM = 2  # number of the random stream of a run's seed that chooses held-out rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,6 @@ from psephos.options import option
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Role, Step
 
-__all__ = ["AbsentRole", "DataOptions", "load_split", "one_of", "scaler_for"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(TableOptions):

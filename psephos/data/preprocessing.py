@@ -21,8 +21,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["DEFAULTS", "PublicScaler", "default_scaler", "own_scaler", "project_on_unit_ball"]
-
 SCALINGS = ("max-norm", "unit-rows")
 COLUMNS = (None, "standardise", "max-abs")
 _DENSE_LIMIT = 1 << 28  # entries, 2 GiB

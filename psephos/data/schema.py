@@ -23,8 +23,6 @@ from psephos.protocol.errors import DataError, DataSetMissingError
 from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.names import plain
 
-__all__ = ["DRAWN_SAMPLES", "WIDEST", "Schema", "read_schema"]
-
 DRAWN_SAMPLES = 500
 """Default number of auxiliary samples that are drawn from a schema."""
 
@@ -121,8 +119,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
-_SCHEMA_STREAM = 3
-"""Number of the random stream of a run's seed that draws samples from a schema."""
+_SCHEMA_STREAM = 3  # number of the random stream of a run's seed that draws samples from a schema
 
 
 def read_schema(path: Path) -> Schema:

@@ -21,8 +21,6 @@ from psephos.data.datasets import Dataset
 from psephos.data.tables import Encoding
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "deal_rows", "split_dataset"]
-
 AUXILIARY_SHARE = 0.1
 """Share of the training rows that become auxiliary samples (Hamm 2016, section 6)."""
 

@@ -32,27 +32,6 @@ from psephos.protocol.names import confusable, plain
 if TYPE_CHECKING:  # takes half a second to import
     import pandas as pd
 
-__all__ = [
-    "FEW_CLASSES",
-    "MANY_VALUES",
-    "SEPARATOR",
-    "Column",
-    "Encoding",
-    "canonical",
-    "canonical_table",
-    "cells_of",
-    "check_classes",
-    "check_distinct",
-    "check_names",
-    "described_columns",
-    "first_row",
-    "has_fractions",
-    "is_number",
-    "numbers_of",
-    "places_of",
-    "read_cells",
-    "read_table",
-]
 
 GAPS = frozenset(("", "na", "n/a", "nan", "<na>", "null", "?", "NaT"))
 """Cells that count as empty; those in lower case also in upper case."""
@@ -69,8 +48,7 @@ FEW_CLASSES = 5
 LARGEST = 1e100
 """The largest magnitude of a number in a table: the squares of larger ones could overflow."""
 
-_YEARS = 1678, 2261
-"""The first and last year of dates that are read; others usually stand for a date that is not known."""
+_YEARS = 1678, 2261  # the first and last year of dates that are read; others usually stand for a date that is not known
 
 MOST_EXACT = 2.0**53
 """The largest whole number up to which float64 holds all."""
@@ -88,8 +66,7 @@ _DECIMAL_COMMA = r"([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)"
 _DAY = r"\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}\.\d\d?\.\d\d?"
 _DATE = rf"({_DAY})(?:[T ](\d\d:\d\d)(?::(\d\d)(\.\d{{1,9}})?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
 """A day, and perhaps minutes, seconds, a fraction, and an offset, with seconds where it is older than standard time."""
-_DURATION = r"-?\d+ days(?: \+?\d\d:\d\d:\d\d(?:\.\d+)?)?"
-"""A duration as pandas writes it, which is text."""
+_DURATION = r"-?\d+ days(?: \+?\d\d:\d\d:\d\d(?:\.\d+)?)?"  # A duration as pandas writes it, which is text
 _OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}"
 
 _NOTATIONS = (

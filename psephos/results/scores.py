@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from psephos.curator.error_estimates import CERTAIN
-from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
+from psephos.curator.error_estimates import CERTAIN, Estimate
+from psephos.curator.evaluation import CALIBRATED_FROM, EvaluationEstimate
 from psephos.curator.ledger import Release
 from psephos.results.base import Fact, Page, Table, sentences
 from psephos.results.runs import ComposedCost, OneSumResult

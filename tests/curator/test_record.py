@@ -561,7 +561,7 @@ def test_a_step_by_hand(grid: RecordGrid, of_a_row: float, case: str) -> None:
     terms: dict[str, Any] = {"parties": 5, "rows": rows, "labelled": labelled, "spread": spread, "samples": samples}
     terms |= {"l1": bound, "l2": bound, "epsilon": 1.0, "delta": 1e-6, "mechanism": law}
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
-    plan = RecordPlan(grid, public=turn @ np.diag(public) @ turn.T, **terms)
+    plan = RecordPlan(grid=grid, public=turn @ np.diag(public) @ turn.T, **terms)
     release = RecordRelease(plan, (turn @ gradient)[None], turn @ np.diag(second) @ turn.T)
 
     fitted = float(np.dot(second, public) / np.dot(public, public))

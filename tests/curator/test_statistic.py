@@ -22,9 +22,6 @@ from psephos.protocol.privacy.mechanisms import (
     RoundedGaussian,
     SphericalLaplace,
     gaussian_sigma,
-    simulate_gaussian,
-    simulate_laplace,
-    simulate_spherical_laplace,
 )
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -212,9 +209,6 @@ def test_noise_has_the_planned_energy(mechanism):
     else:
         energy = dimension * (plan.mechanism.sigma * plan.unit) ** 2
     assert (noise**2).sum(axis=(1, 2)).mean() == pytest.approx(energy, rel=0.25)
-    simulated = [st.simulate_release(counts, plan, np.random.default_rng(i)) for i in range(300)]
-    assert np.mean([((r.T - truth) ** 2).sum() for r in simulated]) == pytest.approx(energy, rel=0.25)
-    assert not simulated[0].private
 
 
 def cloud(rows, seed=8):
@@ -252,7 +246,7 @@ def test_joint_noise_end_to_end_on_integers(mechanism):
     total = [sum(column) for column in zip(*vectors, strict=True)]
     assert total != plan.grid.total(counts)
     released = st.release_total(plan, total)
-    assert released.private
+
     assert st.fit_statistic(released).shape == (3, 4)
     assert plan.event.epsilon == 2.0
     assert 0 < plan.event.delta <= (2.0**-64 if mechanism == "discrete-laplace" else 1e-6 * (1 + 1e-9))
@@ -510,27 +504,6 @@ def test_the_fitted_classifier_is_self_trained_or_filtered(classes):
         if classes == 2:
             expected = expected[1] - expected[0]
         assert st.fit_statistic(released) == pytest.approx(expected, abs=1e-9)
-
-
-# -- plans and releases, field by field
-
-
-@pytest.mark.parametrize("mechanism", [*st.MECHANISMS, "joint gaussian"])
-def test_simulated_noise_is_drawn_from_the_generator_at_the_scale_of_the_law(mechanism):
-    X, _, _, counts = problem(3, 50)
-    joint = mechanism == "joint gaussian"
-    named = "gaussian" if joint else mechanism
-    plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism=named, joint=joint)
-    law, generator = plan.mechanism, np.random.default_rng(6)
-    integers = {
-        "spherical-laplace": lambda: simulate_spherical_laplace(plan.dimension, law.scale, generator),
-        "discrete-laplace": lambda: simulate_laplace(plan.dimension, float(law.scale_units), generator),
-        "gaussian": lambda: simulate_gaussian(plan.dimension, law.sigma, generator),
-        "joint gaussian": lambda: simulate_gaussian(plan.dimension, math.sqrt(law.variance), generator),
-    }[mechanism]()
-    total = [t + round(e) for t, e in zip(plan.grid.total(counts), integers.tolist(), strict=True)]
-    simulated = st.simulate_release(counts, plan, np.random.default_rng(6))
-    assert np.array_equal(simulated.T, st.release_total(plan, total).T)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
