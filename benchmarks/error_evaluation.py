@@ -24,7 +24,8 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from benchmarks.evaluation import CONTRIBUTORS, EPSILONS, PARTIES, ROWS, noise_of
 from benchmarks.regression import kdd_count
-from psephos.curator.evaluation import EvaluationPlan, estimate_evaluation, plan_error_evaluation
+from psephos.curator.evaluation import EvaluationPlan, estimate_evaluation, evaluation_plan
+from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.record import NumericLabel
 from psephos.simulation.job import JobOptions
 from psephos.simulation.regression import RegressionRun
@@ -90,7 +91,7 @@ def measure(tables: list[Evaluated], share: float, epsilon: float, contributors:
     generator, errors, noise, clipped = np.random.default_rng(0), [], [], []
     for weights, label, X, y, exact in tables:
         bounded = replace(label, threshold=share * (label.high - label.low))
-        plan = plan_error_evaluation(weights, bounded, PARTIES, epsilon=epsilon, contributors=contributors)
+        plan = evaluation_plan(ErrorGrid(weights, bounded), PARTIES, epsilon=epsilon, contributors=contributors)
         clear = np.array(plan.grid.contribution(X, y))
         *without, share_clipped = figures(replace(plan, inflation=1e-12), clear)
         clipped.append(share_clipped)

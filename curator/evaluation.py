@@ -22,7 +22,6 @@ from psephos.curator.noise_plan import NoisePlan
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.error_evaluation import ERROR_ROW, ErrorGrid
 from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, ScoreGrid, ShareGrid
-from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 
 Array = NDArray[np.float64]
@@ -204,20 +203,7 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
     decisive = _decisive(scores)
     scoring = ScoreGrid(weights, _edges(decisive, bins, classes), classes)
     public = _public_scores(scoring, scores)
-    return _planned(scoring, public, parties, unit=unit, epsilon=epsilon, contributors=contributors)
-
-
-def plan_error_evaluation(
-    weights: Array,
-    label: NumericLabel,
-    parties: int,
-    *,
-    epsilon: float,
-    unit: Unit = "record",
-    contributors: int | None = None,
-) -> EvaluationPlan:
-    """Plan an evaluation of a prediction of a number: weights (d, 1) and label as in `ErrorGrid`, the rest as above."""
-    return _planned(ErrorGrid(weights, label), None, parties, unit=unit, epsilon=epsilon, contributors=contributors)
+    return evaluation_plan(scoring, parties, unit=unit, epsilon=epsilon, contributors=contributors, public=public)
 
 
 def largest_error(low: float, high: float) -> float:
@@ -225,16 +211,16 @@ def largest_error(low: float, high: float) -> float:
     return 0.75 * (high - low)
 
 
-def _planned(
+def evaluation_plan(
     evaluated: ScoreGrid | ErrorGrid,
-    public: PublicScores | None,
     parties: int,
     *,
-    unit: Unit,
     epsilon: float,
-    contributors: int | None,
+    unit: Unit = "record",
+    contributors: int | None = None,
+    public: PublicScores | None = None,
 ) -> EvaluationPlan:
-    """Return the plan of an evaluation; arguments as in `plan_evaluation`."""
+    """Plan the evaluation of a prediction of a number, or of a classifier with the scores of `public` rows."""
     if unit not in UNITS:
         raise InvalidParameter(f"the unit is {' or '.join(UNITS)}, not {unit!r}")
     grid = evaluated if unit == "record" else ShareGrid(evaluated)

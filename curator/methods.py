@@ -37,7 +37,6 @@ from psephos.curator.statistic import (
     release_statistic,
     release_sum,
 )
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
 
@@ -296,11 +295,3 @@ def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseReq
 def public_method(w: Array, chosen: dict[str, Any]) -> Method:
     """Return the method that releases a classifier of public rows, (d,) or (K, d); `chosen`: as in `Method`."""
     return Method(lambda: w, lambda randomness: w, None, None, chosen)
-
-
-def check_mechanism(name: str, *, joint: bool) -> None:
-    """Raise InvalidParameter for an unknown mechanism, or for one that parties cannot add in shares (`joint`)."""
-    known = ("discrete-laplace", "gaussian") if joint else ("spherical-laplace", "discrete-laplace", "gaussian")
-    if name not in known:
-        where = " with --reveal statistic (rounded shares do not sum to a rounded law)" if joint else ""
-        raise InvalidParameter(f"the mechanism{where} is one of {', '.join(known)}, not {name!r}")

@@ -26,6 +26,14 @@ JointNoise = DiscreteLaplace | DiscreteGaussian
 """The laws that parties can add in shares."""
 
 
+def check_mechanism(name: str, *, joint: bool) -> None:
+    """Raise InvalidParameter for an unknown mechanism, or for one that parties cannot add in shares (`joint`)."""
+    known = ("discrete-laplace", "gaussian") if joint else ("spherical-laplace", "discrete-laplace", "gaussian")
+    if name not in known:
+        where = " of noise in shares (rounded shares do not sum to a rounded law)" if joint else ""
+        raise InvalidParameter(f"the mechanism{where} is one of {', '.join(known)}, not {name!r}")
+
+
 def joint_noise(norm: Norm, bound: float, epsilon: float, delta: float, entries: int) -> JointNoise:
     """Return the noise of a sum of this sensitivity: discrete Laplace in L1, discrete Gaussian in L2."""
     if norm == "l1":

@@ -26,9 +26,9 @@ from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic
-from psephos.curator.noise_plan import JointNoise, NoisePlan, joint_noise
+from psephos.curator.noise_plan import JointNoise, NoisePlan, check_mechanism, joint_noise
 from psephos.curator.rehearsed import public_features
-from psephos.curator.statistic import MechanismName, direction_signs
+from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import (
@@ -224,7 +224,10 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
             number of labelled rows.
         unit: what is protected; a party only where the label is a number.
     """
-    _check(mechanism, classes, parties, rows)
+    check_mechanism(mechanism, joint=True)
+    check_count(classes, "the number of classes", 1)
+    check_count(parties, "the number of parties")
+    check_count(rows, "the announced number of rows")
     if unit not in UNITS or (unit == "party" and classes != 1):
         raise InvalidParameter(
             f"a record step protects a record or, where the label is a number, a party; not {unit!r} with {classes} "
@@ -304,17 +307,6 @@ def _ball_radius(grid: RecordGrid, X: Array, labels: Array, rows: float) -> floa
     return min(max(radius, 2.0**-8), 4.0)
 
 
-def _check(mechanism: str, classes: int, parties: int, rows: int) -> None:
-    """Raise InvalidParameter for terms of `plan_records` that are unknown or out of range."""
-    if mechanism not in ("gaussian", "discrete-laplace"):
-        raise InvalidParameter(
-            f"parties add noise in shares to a record step: it is gaussian or discrete-laplace, not {mechanism!r}"
-        )
-    check_count(classes, "the number of classes", 1)
-    check_count(parties, "the number of parties")
-    check_count(rows, "the announced number of rows")
-
-
 def _features(X: Array) -> Array:
     """Return public rows divided by their constant, without it, (N, d - 1)."""
     features = public_features(X)
@@ -345,17 +337,9 @@ def choose_rank(  # the release's public terms
 
 def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
     """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate."""
-    from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
-
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0])))
-    standard = (features - mean) / spread
-    value, vector = np.linalg.eigh(standard.T @ standard / len(standard))
-    value, vector = value[::-1], vector[:, ::-1]
-    share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
-    raised = np.maximum(value, (1 - share) * value + share * value.mean())
-    rank = min(rank, int((value > 1e-9 * value[0]).sum()))
-    axes = (vector * direction_signs(vector))[:, :rank] / np.sqrt(raised[:rank]) / spread[:, None]
+    axes = whitened_axes((features - mean) / spread)[:, :rank] / spread[:, None]
     white = features @ axes - mean @ axes
     norms = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
     radius = max(float(np.quantile(norms, _INSIDE)), 1e-9)

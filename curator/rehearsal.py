@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.statistic import direction_signs
+from psephos.curator.statistic import principal_directions
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import clip_rows, local_steps, softmax, vector_norms
@@ -168,8 +168,6 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
         labels: class numbers (N,), -1 where a row has no label.
         classes: K.
     """
-    from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
-
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
     if not len(labelled):
         raise DataError("no public row has a label, so there is no public model to start from")
@@ -178,13 +176,11 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
         raise DataError("all public rows are the same, so they give no coordinates; collect others")
     spread = np.where(spread > 0, np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0]))), 1.0)
     standard = (features - mean) / spread
-    value, vector = np.linalg.eigh(standard.T @ standard / len(standard))
-    varying = min(_DIRECTIONS, int((value > _VARYING * value[-1]).sum()))
-    value, vector = value[::-1][:varying], vector[:, ::-1][:, :varying]
-    share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
+    value, directions, share = principal_directions(standard)
+    varying = min(_DIRECTIONS, int((value > _VARYING * value[0]).sum()))
     average = float((standard**2).sum()) / standard.size
-    variances = np.maximum((1 - share) * value + share * average, 1e-6)
-    axes = vector * direction_signs(vector)
+    variances = np.maximum((1 - share) * value[:varying] + share * average, 1e-6)
+    axes = directions[:, :varying]
     rows = standard @ axes
     known = np.asarray(labels, dtype=np.int64)[labelled]
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.noise_plan import JointNoise, NoisePlan, certified, joint_noise, variance_of
+from psephos.curator.noise_plan import JointNoise, NoisePlan, certified, check_mechanism, joint_noise, variance_of
 from psephos.curator.rehearsal import (
     Noise,
     PublicModel,
@@ -98,8 +98,7 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         model: the public model of these rows, where it is known already.
         done: called with 1 after each of `WORLDS` simulated worlds.
     """
-    if mechanism not in ("gaussian", "discrete-laplace"):
-        raise InvalidParameter(f"a rehearsed step takes gaussian or discrete-laplace noise, not {mechanism!r}")
+    check_mechanism(mechanism, joint=True)
     check_count(classes, "the number of classes", 2)
     check_count(rows, "the announced number of rows")
     inflation = noise_inflation(parties, contributors)

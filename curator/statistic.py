@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from psephos.curator.checks import check_count
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
-from psephos.curator.noise_plan import NoisePlan, certified, joint_noise
+from psephos.curator.noise_plan import NoisePlan, certified, check_mechanism, joint_noise
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
@@ -297,7 +298,7 @@ def mechanism_with_less_noise(  # wide: the release's public terms
 
     Below some 13 entries the pure spherical Laplace law has less energy than the Gaussian.
     """
-    most = _most_coordinates(_whitened_axes(_public_rows(X)), len(X))
+    most = _most_coordinates(whitened_axes(_public_rows(X)), len(X))
     pure: MechanismName = "discrete-laplace" if joint else "spherical-laplace"
 
     def cost(mechanism: MechanismName) -> float:
@@ -359,7 +360,7 @@ def public_coordinates(X: Array, rank: int = 12) -> Array:
 
     r is `rank`, or N/10 or the number of independent directions of X where that is smaller.
     """
-    axes = _whitened_axes(_public_rows(X))
+    axes = whitened_axes(_public_rows(X))
     return axes[:, : min(rank, _most_coordinates(axes, len(X)))]
 
 
@@ -395,11 +396,15 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         DataError: X is constant, or has fewer independent directions than `rank`.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
-    _check_terms(mechanism, source, classes, parties, joint)
+    check_mechanism(mechanism, joint=joint)
+    if source not in SOURCE_OF.values():
+        raise InvalidParameter(f"the source is one of {', '.join(SOURCE_OF.values())}, not {source!r}")
+    check_count(classes, "the number of classes", 2)
+    check_count(parties, "the number of parties")
     if epsilon is not None:
         epsilon = check_epsilon(epsilon)
     rows = _public_rows(X)
-    axes = _whitened_axes(rows)
+    axes = whitened_axes(rows)
     most = _most_coordinates(axes, len(rows))
     if rank is None:
         rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
@@ -409,11 +414,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         grid, pitch = _vote_grid(in_coordinates(rows, transform), classes)
         unit = pitch / (2.0**_CONTRAST_BITS * len(rows) * parties)
     else:
-        norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
-        if source == "vote-directions":
-            grid = VoteDirectionGrid(in_coordinates(rows, transform), classes, norm)
-        else:
-            grid = OwnDataGrid(transform, classes, source, norm)
+        grid = _direction_grid(source, rows, transform, classes, "l1" if mechanism == "discrete-laplace" else "l2")
         pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
     l1, l2 = certified(grid_sensitivity(grid))
     noise = None if epsilon is None else _noise(mechanism, joint, l1.value, l2.value, epsilon, delta, grid.length)
@@ -442,20 +443,6 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     )
 
 
-def _check_terms(mechanism: str, source: str, classes: int, parties: int, joint: bool) -> None:
-    """Raise InvalidParameter for terms of `plan_statistic` that are unknown, out of range or incompatible."""
-    for name, value, known in (("mechanism", mechanism, MECHANISMS), ("source", source, SOURCE_OF.values())):
-        if value not in known:
-            raise InvalidParameter(f"the {name} is {value!r}; it must be one of {', '.join(known)}")
-    if classes < 2 or parties < 1:
-        raise InvalidParameter(f"a statistic needs at least 2 classes and 1 party, not {classes} and {parties}")
-    if joint and mechanism == "spherical-laplace":
-        raise InvalidParameter(
-            "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
-            "Choose discrete-laplace (pure epsilon) or gaussian"
-        )
-
-
 def _public_rows(X: Array) -> Array:
     """Check public features (N, d) and return them at unit length."""
     X = np.asarray(X, dtype=np.float64)
@@ -481,6 +468,15 @@ def _coordinates(axes: Array, rank: int, transform: Array | None) -> Array:
             f"transform has shape {transform.shape}; it must have one row for each of the {features} features"
         )
     return transform
+
+
+def _direction_grid(
+    source: Source, rows: Array, transform: Array, classes: int, norm: Norm
+) -> OwnDataGrid | VoteDirectionGrid:
+    """Return the grid of directions of votes on the public rows (N, d), or of own rows."""
+    if source in ("own-data", "whitened"):
+        return OwnDataGrid(transform, classes, source, norm)
+    return VoteDirectionGrid(in_coordinates(rows, transform), classes, norm)
 
 
 def _vote_grid(Z: Array, classes: int) -> tuple[StatisticGrid, float]:
@@ -514,21 +510,30 @@ def direction_signs(directions: Array) -> Array:
     return signs
 
 
-def _whitened_axes(rows: Array) -> Array:
-    """Return the principal directions (d, r) of the uncentred second moment of `rows`, each divided by the root of it.
+def principal_directions(rows: Array) -> tuple[Array, Array, float]:
+    """Return the principal directions of the rows' uncentred second moment, largest first.
 
-    Small moments are raised as Ledoit-Wolf shrinkage would raise them; large ones are unchanged, so that rho <= 1.
-    Directions without any weight in the rows are left out.
+    Returns:
+        The moments (d,), the directions with their signs (d, d), and the share of Ledoit and Wolf's shrinkage.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
 
     value, vector = np.linalg.eigh(rows.T @ rows / len(rows))
-    value, vector = value[::-1], vector[:, ::-1]
-    available = int((value > _NUMERICAL_RANK * value[0]).sum())
-    signs = direction_signs(vector)
     share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
+    value, vector = value[::-1], vector[:, ::-1]
+    return value, vector * direction_signs(vector), share
+
+
+def whitened_axes(rows: Array) -> Array:
+    """Return the principal directions (d, r) of `rows`, each divided by the root of its moment.
+
+    Small moments are raised as Ledoit-Wolf shrinkage would raise them; large ones are unchanged, so that rho <= 1.
+    Directions without any weight in the rows are left out.
+    """
+    value, directions, share = principal_directions(rows)
+    available = int((value > _NUMERICAL_RANK * value[0]).sum())
     raised = np.maximum(value, (1 - share) * value + share * value.mean())
-    axes: Array = (vector * signs)[:, :available] / np.sqrt(raised[:available])
+    axes: Array = directions[:, :available] / np.sqrt(raised[:available])
     return axes
 
 

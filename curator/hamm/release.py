@@ -29,7 +29,6 @@ from psephos.curator.hamm.sensitivity import Labels, Sensitivity, with_lattice
 from psephos.curator.losses import Loss, Softmax
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
-from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.privacy.mechanisms import RoundedGaussian, SphericalLaplace, choose_pitch, release
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -62,9 +61,6 @@ class PerturbedClassifier:
         epsilon: of this one release, for neighbours that differ in `sensitivity.unit`.
         delta: the same; with the spherical Laplace it is the sampler's distance from its law, at most 2^-64.
         sensitivity: L2 sensitivity, rounding and inexactness included.
-        scale: b of the spherical Laplace, whose norm is Gamma(`dimension`, b), or sigma of the Gaussian.
-        dimension: D of the noise.
-        pitch: pitch of the lattice.
         mechanism: the noise.
     """
 
@@ -72,14 +68,7 @@ class PerturbedClassifier:
     epsilon: float
     delta: float
     sensitivity: Sensitivity
-    scale: float
-    dimension: int
-    pitch: float
     mechanism: SphericalLaplace | RoundedGaussian
-
-    def event(self, name: str) -> PrivacyEvent:
-        """Return the privacy cost of this release, for accounting."""
-        return event_of(name, self.mechanism, self.sensitivity.value, self.epsilon, self.sensitivity.unit)
 
 
 def noise_dimension(shape: tuple[int, ...]) -> int:
@@ -193,8 +182,5 @@ def perturb(
         epsilon=float(epsilon),
         delta=delta if isinstance(mechanism, RoundedGaussian) else mechanism.delta(epsilon),
         sensitivity=total,
-        scale=mechanism.sigma if isinstance(mechanism, RoundedGaussian) else mechanism.scale,
-        dimension=mechanism.dimension,
-        pitch=mechanism.pitch,
         mechanism=mechanism,
     )

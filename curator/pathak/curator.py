@@ -283,11 +283,18 @@ class AwaitingPublishedShares:
     """The published shares are awaited."""
 
 
+@storable
 @dataclass(frozen=True)
-class SharesOpened:
-    """The result is known; `total` is K w_s, d integers in units of the grid."""
+class SharedSum:
+    """The public sum of all published shares: `total` is K w_s, d integers in units of the grid."""
 
     total: tuple[int, ...] = field(repr=False)
+
+
+def _opened(terms: PathakTerms, messages: Messages) -> Step:
+    """Add the published shares."""
+    shares = [Share.decode(data, Kind.PUBLISHED_SHARE, terms).values for data in messages.values()]
+    return Step(SharedSum(tuple(open_shares(shares, modulus_bits(terms)))))
 
 
 class PathakConsumer(Machine, PublicReader):
@@ -313,11 +320,10 @@ class PathakConsumer(Machine, PublicReader):
     @gathers(AwaitingPublishedShares, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: AwaitingPublishedShares, messages: Messages) -> Step:
         """Add the published shares."""
-        shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
-        return Step(SharesOpened(tuple(open_shares(shares, modulus_bits(self.terms)))))
+        return _opened(self.terms, messages)
 
     def heard(self, state: MachineState) -> dict[Kind, set[str]]:
-        all_arrived = isinstance(state.state, SharesOpened)
+        all_arrived = isinstance(state.state, SharedSum)
         senders = participants(self.terms) if all_arrived else [entry.sender for entry in state.arrived]
         return {Kind.PUBLISHED_SHARE: set(senders)}
 
@@ -325,17 +331,9 @@ class PathakConsumer(Machine, PublicReader):
         missing = self.awaits(state)
         return f"not all shares of it are on this board: it waits for {missing}" if missing else ""
 
-    def _result(self, state: AwaitingPublishedShares | SharesOpened) -> tuple[int, ...] | None:
+    def _result(self, state: AwaitingPublishedShares | SharedSum) -> tuple[int, ...] | None:
         """Return K w_s, once it is known."""
-        return state.total if isinstance(state, SharesOpened) else None
-
-
-@storable
-@dataclass(frozen=True)
-class SharedSum:
-    """The public sum of all published shares: `total` is K w_s, d integers in units of the grid."""
-
-    total: tuple[int, ...] = field(repr=False)
+        return state.total if isinstance(state, SharedSum) else None
 
 
 class ConsumingCurator(PathakCurator):
@@ -350,9 +348,8 @@ class ConsumingCurator(PathakCurator):
 
     @gathers(CuratorPublished, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: CuratorPublished, messages: Messages) -> Step:
-        """Add the shares."""
-        shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
-        return Step(SharedSum(tuple(open_shares(shares, modulus_bits(self.terms)))))
+        """Add the published shares."""
+        return _opened(self.terms, messages)
 
     def _result(self, state: Any) -> SharedSum | None:
         """Return K w_s."""

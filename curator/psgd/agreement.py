@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.curator.losses import Loss, loss_named
@@ -30,9 +30,9 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 """Variants of the noise, described in `DescentOptions`."""
 
 
-def _option_help(help: str, group: str, shown: str | None = None) -> dict[str, str | None]:
-    """Return the metadata of an option for the command's help (`psephos.options`)."""
-    return {"help": help, "group": group, "shown": shown}
+def _option(default: Any, help: str, group: str, shown: str | None = None) -> Any:
+    """Return the field of an option, with its entry in the command's help (`psephos.options`)."""
+    return field(default=default, metadata={"help": help, "group": group, "shown": shown})
 
 
 @dataclass(frozen=True)
@@ -50,61 +50,33 @@ class DescentOptions:
     Epsilon and delta are those of the final classifier for the first two, of the whole transcript for the others.
     """
 
-    variant: Variant = field(
-        default="paper", metadata=_option_help("Which noise: Algorithm 1, two asides of the paper, or ours.", "Privacy")
+    variant: Variant = _option("paper", "Which noise: Algorithm 1, two asides of the paper, or ours.", "Privacy")
+    epsilon: float = _option(
+        1.0, "The epsilon of the final classifier; for halving and gaussian, of the transcript.", "Privacy"
     )
-    epsilon: float = field(
-        default=1.0,
-        metadata=_option_help(
-            "The epsilon of the final classifier; for halving and gaussian, of the transcript.", "Privacy"
-        ),
+    delta: float = _option(1e-5, "The same; keep it far below 1/N.", "Privacy")
+    party_bound: float | None = _option(
+        None, "Largest norm of a party's gradient.", "Privacy", "L times the largest size, which none exceeds"
     )
-    delta: float = field(default=1e-5, metadata=_option_help("The same; keep it far below 1/N.", "Privacy"))
-    party_bound: float | None = field(
-        default=None,
-        metadata=_option_help(
-            "Largest norm of a party's gradient.", "Privacy", "L times the largest size, which none exceeds"
-        ),
+    on_excess: Literal["refuse", "clip"] = _option("refuse", "What a party does with a longer gradient.", "Privacy")
+    colluders: int | None = _option(
+        None, "Parties that may tell each other their noise; key holders are parties.", "Privacy", "threshold - 1"
     )
-    on_excess: Literal["refuse", "clip"] = field(
-        default="refuse", metadata=_option_help("What a party does with a longer gradient.", "Privacy")
+    dropouts: int = _option(0, "Parties that may stay away.", "Privacy")
+    loss: Literal["logistic", "huber"] = _option(
+        "logistic", "The loss of the objective; huber is nearly the hinge.", "Descent"
     )
-    colluders: int | None = field(
-        default=None,
-        metadata=_option_help(
-            "Parties that may tell each other their noise; key holders are parties.", "Privacy", "threshold - 1"
-        ),
+    lam: float = _option(0.1, "Ridge lambda of the objective.", "Descent")
+    steps: int = _option(200, "T, the largest number of noisy sums.", "Descent")
+    first_step: float | None = _option(None, "z_0 of z_t = z_0/(1 + t/offset)^power.", "Descent", "1/(c + lambda)")
+    step_offset: float | None = _option(None, "The offset in the step size.", "Descent", "2 (c + lambda)/lambda")
+    step_power: float = _option(1.0, "The power in the step size, above 1/2 and at most 1.", "Descent")
+    radius: float | None = _option(
+        None, "Iterates are projected on a ball of this radius.", "Descent", "one that changes no minimiser"
     )
-    dropouts: int = field(default=0, metadata=_option_help("Parties that may stay away.", "Privacy"))
-    loss: Literal["logistic", "huber"] = field(
-        default="logistic", metadata=_option_help("The loss of the objective; huber is nearly the hinge.", "Descent")
-    )
-    lam: float = field(default=0.1, metadata=_option_help("Ridge lambda of the objective.", "Descent"))
-    steps: int = field(default=200, metadata=_option_help("T, the largest number of noisy sums.", "Descent"))
-    first_step: float | None = field(
-        default=None, metadata=_option_help("z_0 of z_t = z_0/(1 + t/offset)^power.", "Descent", "1/(c + lambda)")
-    )
-    step_offset: float | None = field(
-        default=None, metadata=_option_help("The offset in the step size.", "Descent", "2 (c + lambda)/lambda")
-    )
-    step_power: float = field(
-        default=1.0, metadata=_option_help("The power in the step size, above 1/2 and at most 1.", "Descent")
-    )
-    radius: float | None = field(
-        default=None,
-        metadata=_option_help(
-            "Iterates are projected on a ball of this radius.", "Descent", "one that changes no minimiser"
-        ),
-    )
-    stop_tolerance: float = field(
-        default=0.0, metadata=_option_help("Stop when the iterate moved by less than this share; 0: never.", "Descent")
-    )
-    stop_window: int = field(
-        default=50, metadata=_option_help("The number of steps over which --stop-tolerance looks.", "Descent")
-    )
-    fraction_bits: int = field(
-        default=20, metadata=_option_help("Gradients and noise are multiples of 2^-bits.", "Descent")
-    )
+    stop_tolerance: float = _option(0.0, "Stop when the iterate moved by less than this share; 0: never.", "Descent")
+    stop_window: int = _option(50, "The number of steps over which --stop-tolerance looks.", "Descent")
+    fraction_bits: int = _option(20, "Gradients and noise are multiples of 2^-bits.", "Descent")
 
     def check(self) -> None:
         """Raise InvalidParameter for the first invalid option; `agree` checks those that depend on the parties."""

@@ -31,7 +31,7 @@ from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Check
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot
 from psephos.audit.simulators import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.sums import SumAnalysis
-from psephos.curator.evaluation import plan_error_evaluation, plan_evaluation
+from psephos.curator.evaluation import evaluation_plan, plan_evaluation
 from psephos.curator.record import plan_records
 from psephos.curator.rehearsed import plan_of_grid
 from psephos.curator.statistic import MechanismName, Source, plan_statistic
@@ -39,6 +39,7 @@ from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.evaluation import ScoreGrid
 from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import OwnDataGrid
@@ -115,7 +116,7 @@ def _score_plan(context: AnalysisContext, mechanism: MechanismName) -> Any:
 
 def _error_plan(context: AnalysisContext, mechanism: MechanismName) -> Any:
     weights, label = np.array([[0.8], [0.6]]), NumericLabel(-0.5, 2.0, 1.5)
-    return plan_error_evaluation(weights, label, PARTIES, epsilon=EPSILON)
+    return evaluation_plan(ErrorGrid(weights, label), PARTIES, epsilon=EPSILON)
 
 
 @dataclass(frozen=True)

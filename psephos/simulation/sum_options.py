@@ -8,7 +8,8 @@ from typing import Any
 from psephos.budget import unit_of_run
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.rules import HAMM_LAMBDA
-from psephos.curator.methods import ReleaseRequest, check_mechanism
+from psephos.curator.methods import ReleaseRequest
+from psephos.curator.noise_plan import check_mechanism
 from psephos.curator.statistic import MechanismName
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable

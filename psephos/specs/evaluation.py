@@ -15,14 +15,15 @@ from psephos.curator.evaluation import (
     EvaluationPlan,
     calibrated,
     estimate_evaluation,
+    evaluation_plan,
     evaluation_sensitivity,
-    plan_error_evaluation,
     plan_evaluation,
 )
 from psephos.curator.ledger import Release
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.study.study import Study
 from psephos.specs.base import Array
@@ -73,7 +74,7 @@ class EvaluationSpec(NoisySumSpec):
             )
         else:
             label = NumericLabel(*map(public.required, BOUNDS))
-            plan = plan_error_evaluation(public.required("classifier"), label, public.parties, **shared)
+            plan = evaluation_plan(ErrorGrid(public.required("classifier"), label), public.parties, **shared)
         return cls.private(plan, privacy)
 
     def check_study(self, study: Study) -> None:

@@ -15,12 +15,12 @@ from psephos.curator.evaluation import (
     EvaluationEstimate,
     EvaluationPlan,
     estimate_evaluation,
+    evaluation_plan,
     evaluation_sensitivity,
     largest_error,
-    plan_error_evaluation,
 )
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_WEIGHTS, ErrorSums
+from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_WEIGHTS, ErrorGrid, ErrorSums
 from psephos.protocol.grids.evaluation import SHARE_BITS
 from psephos.protocol.grids.record import NumericLabel
 from tests.statistical import FALSE_ALARM
@@ -39,7 +39,7 @@ def population(seed: int, count: int = ROWS) -> tuple[Array, Array]:
 
 
 def planned(epsilon: float = 1.0, *, label: NumericLabel | None = None, **terms: Any) -> EvaluationPlan:
-    return plan_error_evaluation(WEIGHTS, label or NumericLabel(85.0, 115.0, 15.0), 5, epsilon=epsilon, **terms)
+    return evaluation_plan(ErrorGrid(WEIGHTS, label or NumericLabel(85.0, 115.0, 15.0)), 5, epsilon=epsilon, **terms)
 
 
 def noise_of(plan: EvaluationPlan, draws: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -252,42 +252,32 @@ def test_joint_noise_end_to_end_on_integers(mechanism):
     assert 0 < plan.event.delta <= (2.0**-64 if mechanism == "discrete-laplace" else 1e-6 * (1 + 1e-9))
 
 
-def test_bad_input_is_named_before_anything_is_released():
+def test_bad_input_is_refused_before_anything_is_released():
     X, _, _, counts = problem(3, 10)
-    plan = lambda **kw: st.plan_statistic(X, 3, 10, **{"epsilon": 1.0, **kw})  # noqa: E731
-    for epsilon in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InvalidParameter, match="epsilon"):
-            plan(epsilon=epsilon)
-    with pytest.raises(InvalidParameter, match="delta"):
-        plan(mechanism="gaussian", delta=0.0)
-    with pytest.raises(InvalidParameter, match=r"^the mechanism is 'uniform'"):
-        plan(mechanism="uniform")
-    with pytest.raises(InvalidParameter, match=r"^the source is 'gossip'"):
-        plan(source="gossip")
-    with pytest.raises(InvalidParameter, match="own rows"):
-        st.release_statistic(counts, plan(source="own-data"))
-    with pytest.raises(InvalidParameter, match="shares"):
-        plan(joint=True)
-    with pytest.raises(DataError, match="independent directions"):
-        plan(rank=5)
-    with pytest.raises(DataError, match="the same"):
-        st.plan_statistic(np.ones((5, 2)), 2, 10, epsilon=1.0)
     deficient = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0]) / 40
-    with pytest.raises(DataError, match="not 3"):
-        st.plan_statistic(deficient, 2, 10, epsilon=1.0, rank=3)
+    plan = lambda X=X, parties=10, **kw: st.plan_statistic(X, 3, parties, **{"epsilon": 1.0, **kw})  # noqa: E731
+    for bad in (*({"epsilon": epsilon} for epsilon in (0.0, -1.0, math.nan, math.inf)), {"joint": True}):
+        with pytest.raises(InvalidParameter):
+            plan(**bad)
+    for bad in ({"mechanism": "gaussian", "delta": 0.0}, {"mechanism": "uniform"}, {"source": "gossip"}):
+        with pytest.raises(InvalidParameter):
+            plan(**bad)
+    nan = np.array([[math.nan, 1.0], [0.0, 1.0]])
+    for bad in ({"rank": 5}, {"rank": 0}, {"X": np.ones((5, 2))}, {"X": deficient, "rank": 3}, {"X": nan}):
+        with pytest.raises(DataError):
+            plan(**bad)
     for source in st.SOURCE_OF.values():
-        with pytest.raises(GridTooCoarseError, match="smaller epsilon"):
-            st.plan_statistic(X, 3, 10**9, epsilon=1.0, source=source)
-    with pytest.raises(DataError, match="finite"):
-        st.plan_statistic(np.array([[math.nan, 1.0], [0.0, 1.0]]), 2, 10, epsilon=1.0)
-    with pytest.raises(DataError, match="ballots"):
-        st.release_statistic(counts + 1, plan())
-    with pytest.raises(DataError):
-        st.release_statistic(counts[:-1], plan())
-    with pytest.raises(InvalidParameter, match="epsilon"):
+        with pytest.raises(GridTooCoarseError):
+            plan(parties=10**9, source=source)
+    for wrong in (counts + 1, counts[:-1]):
+        with pytest.raises(DataError):
+            st.release_statistic(wrong, plan())
+    with pytest.raises(InvalidParameter):
+        st.release_statistic(counts, plan(source="own-data"))
+    with pytest.raises(InvalidParameter):
         _ = plan(epsilon=None).event
-    with pytest.raises(InvalidParameter, match="colluders"):
-        contributors(10, 5, 4)
+    with pytest.raises(DataError):
+        st.release_total(plan(), [0])
 
 
 # -- by their definitions
@@ -312,10 +302,8 @@ def test_the_coordinates_are_whitened_principal_directions(samples):
     X[:, 5] = X[:, 0] - X[:, 1]
     rows = X / np.linalg.norm(X, axis=1, keepdims=True)
     assert st.plan_statistic(X, 2, 10, epsilon=None, rank=5).transform == pytest.approx(whitened(rows)[:, :5])
-    with pytest.raises(DataError, match="not 6"):
+    with pytest.raises(DataError):
         st.plan_statistic(X, 2, 10, epsilon=None, rank=6)
-    with pytest.raises(DataError, match="not 0"):
-        st.plan_statistic(X, 2, 10, epsilon=None, rank=0)
 
 
 def test_coordinates_for_learners_that_vote_are_twelve_or_a_tenth_of_the_rows():
