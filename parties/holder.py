@@ -1,9 +1,7 @@
 """A key holder in one round of the encrypted sum.
 
 It reads the same public board as the curator, multiplies the ballots itself, and partially decrypts that product and
-nothing else, once per round and only with enough ballots in it. A repeated request for the same product gets the same
-bytes, which disclose nothing new. In a round with confirmations, holders first post the digest of the product that they
-would open. docs/protocols/tally.md has the messages.
+nothing else, once per round and only with enough ballots in it (docs/protocols/tally.md).
 """
 
 from __future__ import annotations
@@ -67,16 +65,13 @@ class KeyHolder(Observer):
         """Create the role.
 
         Args:
-            openings: ledger of the noise that it has added, and what it has confirmed and opened; on disk where the
-                holder can be restarted.
+            share: of the round's key; raises WrongKeyError for one of another key or ceremony.
+            round_: the round.
+            openings: ledger of what it has posted, on disk where the holder can be restarted.
             seen: product of ballots that another process of this holder has multiplied.
-            randomness: randomness of the proof of a partial decryption, and of the encryption of its noise.
+            randomness: of the proof of a partial decryption, and of the encryption of its noise.
             public: post the answer on the board, where the sum is public, instead of sending it to the curator.
             noise: draws its share of the noise, `round_.plan.length` integers, where the round's holders add noise.
-
-        Raises:
-            WrongKeyError: the share belongs to another key or ceremony than the round's.
-            InvalidParameter: `noise` is missing where the round's holders add it, or given where they do not.
         """
         check_same_ceremony(round_.threshold_key, share.threshold_key)
         super().__init__(f"holder {share.holder}", round_, seen=seen)
@@ -104,11 +99,7 @@ class KeyHolder(Observer):
         return NoiseBallot(self.round.digest, self.number, vector.ciphertexts, proof).encode(self.round)
 
     def closed(self, state: VoteClosed) -> Step:
-        """Post a confirmation of the product, in a round with confirmations.
-
-        The ledger allows one product per round, so a holder that is shown two different boards confirms one only; it
-        raises AlreadyOpenedError for another.
-        """
+        """Post a confirmation of the product, in a round with confirmations; raises AlreadyOpenedError."""
         seen = self.product(state)
         if not self.round.confirmations:
             return Step(state)
@@ -126,11 +117,7 @@ class KeyHolder(Observer):
     def open(self, state: VoteOpen | VoteClosed, entry: Entry) -> Step:
         """Partially decrypt the product of the observed ballots, once: `openings` stores the answer before it is sent.
 
-        Raises:
-            TooFewBallotsError: fewer ballots than the round's minimum, or a holder's noise is missing.
-            UnconfirmedError: too few holders have confirmed the product.
-            UnseenBallotError: the request is for another product than that of the observed ballots.
-            AlreadyOpenedError: this holder has opened another product of the round.
+        Raises TooFewBallotsError, UnconfirmedError, UnseenBallotError, or AlreadyOpenedError for a second product.
         """
         request, seen = self._decode_request(entry), self.product(state)
         seen.check_minimum()
@@ -156,7 +143,7 @@ class KeyHolder(Observer):
 
     @takes(HolderAnswered, Kind.TALLY_REQUEST)
     def repeat(self, state: HolderAnswered, entry: Entry) -> Step:
-        """Send the same answer to the same request; raises AlreadyOpenedError for another request."""
+        """Send the same answer to the same request."""
         if self._decode_request(entry) != state.request:
             raise self._refusal()
         return self._answer(state, entry)

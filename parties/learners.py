@@ -1,7 +1,6 @@
 """Local classifiers of the parties: any scikit-learn classifier, adapted to voting.
 
-Hamm 2016, section 3.1, treats local classifiers as black boxes. `LocalClassifier` ensures that they vote for one of the
-K agreed classes, also when the party's data contains some of them or a single one.
+Hamm 2016, section 3.1, treats local classifiers as black boxes.
 """
 
 from __future__ import annotations
@@ -26,21 +25,14 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Minimises the mean loss + (lam/2)||W||^2 without an intercept. Rows of norm above 1 raise NormError.
 
-    Parameters
-    ----------
-    lam : float, default=1e-4
-        lambda of the ridge.
-    n_classes : int or None, default=None
-        K: labels are 0 to K - 1, and all of them are part of the objective. None takes the labels that occur.
-    tolerance : float, default=1e-8
-        As in `train_parties`.
-    coordinates : float64 array of shape (d, r) or None, default=None
-        Public coordinates (`psephos.curator.statistic.public_coordinates`) of the rows at unit length.
+    Args:
+        lam: lambda of the ridge.
+        n_classes: K: labels are 0 to K - 1, and all of them are part of the objective. None takes those that occur.
+        tolerance: as in `train_parties`.
+        coordinates: public coordinates of the rows at unit length (`psephos.curator.statistic.public_coordinates`),
+            float64 (d, r).
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (d,) for two classes, (K, d) for more, in terms of the features
-    classes_ : ndarray of shape (K,)
+    The fitted `coef_` has shape (d,) for two classes, (K, d) for more, in terms of the features.
     """
 
     def __init__(

@@ -3,22 +3,16 @@
 Each party adds its share before it encrypts, so that nobody ever holds a sum without noise. Or the key holders add the
 shares, each in an encrypted vector of its own (`holder_shares_of`).
 
-* **Polya shares** sum to discrete Laplace noise (pure epsilon, L1). A geometric variable is infinitely divisible: it
-  is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is the difference of two geometrics.
-* **Discrete Gaussian shares** sum to discrete Gaussian noise (epsilon, delta), to within far less than the distance
-  stated below (Kairouz, Liu, Steinke 2021): variances add.
+* **Polya shares** sum to discrete Laplace noise (pure epsilon, L1): differences of negative binomial variables.
+* **Discrete Gaussian shares** sum to discrete Gaussian noise (epsilon, delta), to within far less than `distance`
+  (Kairouz, Liu, Steinke 2021): variances add.
 
-docs/theory.md, "Joint noise", derives both.
-
-**Whose shares count.** A share protects nobody when its party discloses it or never sends it, and it does not protect
-against its own party. Key holders are parties: where t of them open a sum, t - 1 may collude with the curator and learn
-nothing else, so callers set `colluders` to t - 1 by default. Shares are sized for
-`contributors` = M - (colluders + dropouts + 1) parties: the shares of any that many parties sum to the whole law, and
-the other shares are independent of it, hence post-processing.
+Shares are sized for `contributors` = M - (colluders + dropouts + 1) parties: the shares of any that many parties sum to
+the whole law, and the other shares are independent of it. docs/theory.md, "Joint noise", derives both.
 
 Each entry of a share is clipped to a public bound, which determines its slot under encryption, and a share whose norm
-is above another is drawn again, so that bounds of a whole ballot can be proved. Without both the law would be exact; by
-the union bound, they move the sum of all M shares by at most `distance` in total variation.
+is above another is drawn again, so that bounds of a whole ballot can be proved. Both move the sum of all M shares by at
+most `distance` in total variation.
 """
 
 from __future__ import annotations
@@ -46,9 +40,7 @@ from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rat
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 _TAIL = SAMPLER_DISTANCE / 2
-"""Total variation that clipping may add. Drawing shares again that are too long may add `NORM_TAIL`; the samplers stay
-far below the last quarter of `SAMPLER_DISTANCE`.
-"""
+"""Total variation that clipping may add; `NORM_TAIL` and the samplers need less than the rest."""
 
 _CHERNOFF = tuple(2.0**-place for place in range(1, 40)) + tuple(1 - 2.0**-place for place in range(2, 12))
 """Values of the free parameter of Chernoff's bound, which holds for every value in (0, 1); the least bound is taken."""
@@ -71,12 +63,9 @@ def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Shares(ABC):
-    """The parties' shares of joint noise, integers in lattice units.
+    """The shares of joint noise of M parties or key holders (`parties`), integers in lattice units.
 
-    Attributes:
-        dimension: entries of a share.
-        parties: M, the number of shares: of the parties or, where they add the noise, of the key holders.
-        contributors: number of shares that sum to the whole law; further shares are independent of it.
+    Any `contributors` of them sum to the whole law; further shares are independent of it.
     """
 
     dimension: int
@@ -176,8 +165,7 @@ class PolyaShares(Shares):
         """Draw a share as a sum of jumps, each entry clipped.
 
         A negative binomial of shape r is the sum of a Poisson number, of mean -r log(1 - q), of logarithmic variables.
-        The number of jumps of all entries and both signs is drawn at once, and each jump gets a uniform entry and sign:
-        with many parties there are few jumps.
+        The number of jumps of all entries and both signs is drawn at once: with many parties there are few.
         """
         entries = [0] * self.dimension
         for _ in range(poisson(self._jumps, randomness)):
@@ -255,35 +243,31 @@ NoiseFrom = Literal["parties", "holders"]
 
 
 class JointPlan(Protocol):
-    """Interface of a plan with joint noise, such as `psephos.curator.statistic.StatisticPlan`."""
+    """Interface of a plan with joint noise (`mechanism`, in lattice units), such as a `StatisticPlan`."""
 
     @property
-    def dimension(self) -> int:
-        """Number of entries of the summed vector."""
+    def dimension(self) -> int: ...
 
     @property
-    def parties(self) -> int:
-        """Number of parties, M."""
+    def parties(self) -> int: ...
 
     @property
-    def mechanism(self) -> NoiseMechanism | None:
-        """Law of the whole noise, in lattice units."""
+    def mechanism(self) -> NoiseMechanism | None: ...
 
 
 def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:
     """Return the noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
 
-    Where key holders are parties, `colluders` below threshold - 1 leaves a coalition of holders that cannot open the
-    sum, but knows enough shares to break epsilon. Raises InvalidParameter when nobody would be left.
+    With `colluders` below threshold - 1, a coalition of holders that cannot open the sum knows enough shares to break
+    epsilon.
     """
     return _shares(plan, plan.parties, contributors(plan.parties, colluders, dropouts))
 
 
 def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares:
-    """Return the noise shares that the key holders add, sized for the holders that do not collude.
+    """Return the noise shares that the key holders add, all of them, sized for the holders that do not collude.
 
-    A sum is opened only with the shares of all holders. At most `colluders` of these are known to anybody, or one's own
-    to a holder that looks at the result (docs/theory.md, "Noise of the key holders").
+    docs/theory.md, "Noise of the key holders".
     """
     if not 0 <= colluders < holders or holders < 2:
         raise InvalidParameter(f"{colluders} colluders among {holders} key holders leave nobody's noise: name more")

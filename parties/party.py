@@ -1,6 +1,6 @@
 """A data owner in an encrypted sum: it trains on its own data, posts one encrypted ballot, and may then leave.
 
-The local classifier is a black box, as in Hamm 2016, section 3.1. docs/protocols/tally.md has the messages.
+The local classifier is a black box, as in Hamm 2016, section 3.1.
 """
 
 from __future__ import annotations
@@ -45,11 +45,9 @@ class Voter(Protocol):
 
 
 def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any]:
-    """Return what a classifier says of rows X: probabilities (N, K) if it has them, otherwise its votes (N,).
+    """Return a classifier's `predict_probabilities(X)`, (N, K), if it has valid ones, otherwise its votes (N,).
 
-    A voter that has probabilities has a method `predict_probabilities(X)`. What is no probabilities of K classes, such
-    as None or NaN, is not used: what a classifier gives depends on private rows, and must not decide whether its party
-    takes part.
+    What it gives depends on private rows, and must not decide whether its party takes part.
     """
     predict = getattr(voter, "predict_probabilities", None)
     probabilities = predict(X) if callable(predict) else None
@@ -59,10 +57,7 @@ def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any
 
 
 class Party:
-    """One data owner, across all rounds: its identity, its classifier, and the ledger of what it has sent.
-
-    Its samples and its classifier never leave it.
-    """
+    """One data owner, across all rounds: its identity, its classifier, and the ledger of what it has sent."""
 
     def __init__(
         self,
@@ -141,19 +136,13 @@ class Party:
         """Encrypt, prove and sign one ballot. A `RoundParty` calls this.
 
         Args:
-            kind, context: what is summed, and its public input; must be the round's.
+            round_: the round; raises WrongRoundError unless kind, context and registered key are its own.
+            kind, context: what is summed, and its public input.
             values: integers within the plan's range, as many as its length.
-            claim: identifier of a value that this party may send in one round only; None when its cost is accounted
-                elsewhere. A second call in the same round returns the same ballot.
+            claim: identifier of a value that this party may send in one round only (AlreadyCastError); None when its
+                cost is accounted elsewhere. A second call in the same round returns the same ballot.
             encryptor: randomness mode and source; by default `half` and the operating system's.
-            costs: privacy cost of the round's release, charged to the party's budget once.
-
-        Raises:
-            WrongRoundError: kind, context or the registered key differ from the round's.
-            WrongKeyError: the encryptor is for another key.
-            AlreadyCastError: this party has sent this value in another round: the difference of two sums would
-                disclose it.
-            BudgetExceededError: the release would exceed this party's budget; nothing is charged then.
+            costs: privacy cost of the round's release, charged to the party's budget once (BudgetExceededError).
         """
         if round_.kind != kind:
             raise WrongRoundError(f"the round sums {round_.kind}, not {kind}; join a round of kind {kind!r}")
@@ -247,14 +236,13 @@ class VotingParty(RoundParty):
 class VectorParty(RoundParty):
     """A party that adds a given integer vector to the sum, such as its parameters.
 
-    Parameters go into one exact sum only: the difference of two such sums would disclose the parameters of a party that
-    is in one of them. Sums with noise can be repeated; the caller accounts for their cost, or gives the party a budget.
+    Parameters go into one exact sum only. Sums with noise can be repeated; the caller accounts for their cost, or gives
+    the party a budget.
     """
 
     def __init__(
         self, party: Party, round_: Round, kind: RoundKind, context: bytes, values: IntegerVector, **encryption: Any
     ) -> None:
-        """Create the role; the values are those of `Party.ballot`."""
         if kind == "votes":
             raise InvalidParameter("a VectorParty cannot send votes; use VotingParty")
         super().__init__(party, round_, **encryption)

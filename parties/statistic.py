@@ -42,10 +42,9 @@ def noisy_contribution(
     shares: Shares | None,
     randomness: Randomness = SYSTEM,
 ) -> list[int]:
-    """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise.
+    """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise. A secret.
 
-    Its `choices` are class indices (N,) or, for directions of votes, also probabilities of the classes (N, K). The
-    result is in lattice units, and a secret like the votes: one share of the noise hides little.
+    `choices` are class indices (N,) or, for directions of votes, also probabilities of the classes (N, K).
     """
     return with_share(grid.contribution(choices), shares, randomness)
 
@@ -99,13 +98,7 @@ class StatisticParty(RoundParty):
         randomness: Randomness = SYSTEM,
         **encryption: Any,
     ) -> None:
-        """Create the role.
-
-        Args:
-            auxiliary: the public samples that its classifier votes on, float64 (N, d).
-            shares: its share of joint noise; None where the round's key holders add the noise.
-            encryption: keywords of `RoundParty`.
-        """
+        """Create the role; `shares` is None where the round's key holders add the noise."""
         super().__init__(party, round_, **encryption)
         self._auxiliary, self._grid = AuxiliarySet.of(auxiliary), grid
         self._shares, self._randomness = shares, randomness

@@ -9,10 +9,9 @@ vector; with K > 2 it is the softmax loss over all K *agreed* classes, whether t
 so that the bound R(lambda) on the minimiser's norm holds for every party. The ridge makes the minimiser unique and
 finite even for a party whose data has one class only.
 
-Parties with the same number of samples are stacked into batches. The computations of a batch do not mix parties: no bit
-of one party's result depends on the others. The minimiser lies in the span of the party's samples, so when n < d the
-problem is first rotated into n dimensions (QR of X^T), which changes neither norms nor the objective. It is then solved
-by Newton's method with backtracking.
+Parties with the same number of samples are stacked into batches; no bit of one party's result depends on the others.
+The minimiser lies in the span of the party's samples, so when n < d the problem is first rotated into n dimensions (QR
+of X^T), and then solved by Newton's method with backtracking.
 """
 
 from __future__ import annotations

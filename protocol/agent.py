@@ -1,10 +1,8 @@
 """An agent runs one role on a machine of its own, over a board, with a store on disk.
 
 An agent repeats one step: it reads the new entries of the board, lets the role handle them, and posts the role's
-messages. A step is one transaction of the store: the entries that were read, the role's next state, what the role
-recorded in its ledger and its signed entries are all on disk, or none of them. An entry is posted again until the agent
-has read it back from the board, unchanged. A crash, or a board that loses entries, therefore neither loses a message
-nor sends two different ones. docs/protocols/board.md states what follows from this.
+messages. A step is one transaction of the store, and an entry is posted again until it was read back unchanged: neither
+a crash nor a board that loses entries loses a message or sends two different ones (docs/protocols/board.md).
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _AGAIN = 30.0
 
 @dataclass(frozen=True)
 class RejectedEntry:
-    """An entry that was not accepted: its number, the role that signed it ("" if not known), and the reason."""
+    """An entry that was not accepted, by whom it was signed ("" if that is not known), and the reason."""
 
     number: int
     author: str
@@ -66,11 +64,7 @@ class Agent:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start or restore a role.
-
-        Args:
-            store: used by this role only, whose ledger is in it as well; on disk if the role can be restarted.
-            clock: returns seconds; decides when entries are posted again.
+        """Start a role, or restore it from its store, which no other role uses.
 
         Raises UnknownPartyError, JournalError, or what `role.start` raises.
         """
@@ -95,7 +89,6 @@ class Agent:
                 self._commit(role.start())
 
     def _restore_client(self) -> None:
-        """Restore what the client knew of the board, and the entries that were not read back."""
         for _, content in self._store.items("log"):
             self._client.restore(decode(content))
         for name, data in self._store.items("outbox"):
@@ -127,12 +120,9 @@ class Agent:
     def step(self) -> bool:
         """Read what is new on the board, let the role handle it, and post; return whether there were new entries.
 
-        Reading comes first, so that a store that was lost or set back is detected before anything is posted.
-
-        Raises:
-            BoardError: the board failed. Everything is stored, and the next step continues.
-            EquivocationError: the board has an entry of this role that its store does not have.
-            PsephosError: whatever the role raises when it cannot continue.
+        Reading comes first, so that a store that was lost or set back is detected before anything is posted. Raises
+        BoardError, after which the next step continues; EquivocationError if the board has an entry of this role that
+        its store does not have; or what the role raises.
         """
         has_news = False
         after = self._client.head.size
@@ -220,10 +210,7 @@ class Agent:
 
 
 def _batches(entries: Iterable[tuple[int, bytes]], after: int) -> Iterator[list[tuple[int, bytes]]]:
-    """Split the entries after number `after` into batches of limited count and size; raises BoardError for a gap.
-
-    The size is limited so that one member's longest entries cannot exhaust the memory of the others.
-    """
+    """Split entries into batches of limited count and size, for the sake of memory; raises BoardError for a gap."""
     batch: list[tuple[int, bytes]] = []
     for expected, entry in enumerate(entries, after + 1):
         if entry[0] != expected:

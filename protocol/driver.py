@@ -2,11 +2,8 @@
 
     results = Driver([party, ..., curator, holder, ...]).run()
 
-Every message is appended to a board. A role receives the messages addressed to it and the public messages of the kinds
-that it reads, in the order of the board. When no message is on its way any more, the driver calls `on_idle` of one role
-after another until one of them takes a step. When none does, the run ends; it is an error if a role still waits for
-messages. With a store, every step of a role is one transaction, and a run that was killed continues where it was.
-docs/design.md, section 2, describes the model.
+docs/design.md, section 2, describes the model. With a store, every step of a role is one transaction, and a run that
+was killed continues where it was.
 """
 
 from __future__ import annotations
@@ -81,7 +78,7 @@ class StoredMessageBoard:
 
 @dataclass
 class PhaseCosts:
-    """The costs of one part of a protocol: seconds of the roles that worked in it, number and length of messages."""
+    """The costs of one part of a protocol: seconds of the roles that worked in it, number and bytes of messages."""
 
     seconds: float = 0.0
     messages: int = 0
@@ -104,7 +101,6 @@ class Driver:
         roles: Iterable[Role],
         *,
         board: MessageBoard | None = None,
-        states: Mapping[str, Any] | None = None,
         store: Store | None = None,
         transcript: Transcript | None = None,
         strict: bool = True,
@@ -114,15 +110,13 @@ class Driver:
         Args:
             roles: the roles to run.
             board: where messages are posted; in memory by default.
-            states: the states of roles that have started already, by name.
-            store: keeps states and messages, instead of `board` and `states`. A run that is in it continues.
+            store: keeps states and messages, instead of `board`. A run that is in it continues.
             transcript: records every message.
             strict: raise the first error for which a role refuses a message, instead of collecting it in `refused`.
             watch: called with the phase and the entry of every message that is posted, to show progress.
 
         Raises:
-            InvalidParameter: two roles have the same name, a state has no role, or `store` is combined with `board` or
-                `states`.
+            InvalidParameter: two roles have the same name, a state has no role, or there are both `store` and `board`.
             JournalError: the store cannot be read.
         """
         self.roles: dict[str, Role] = {}
@@ -130,9 +124,9 @@ class Driver:
             if role.name in self.roles:
                 raise InvalidParameter(f"two roles are called {role.name}; names must be unique in a run")
             self.roles[role.name] = role
-        if store is not None and (board is not None or states):
-            raise InvalidParameter("a store contains board and states; leave out `board` and `states`")
-        self.states: dict[str, Any] = dict(states or {})
+        if store is not None and board is not None:
+            raise InvalidParameter("a store contains the board; leave out `board`")
+        self.states: dict[str, Any] = {}
         self._store = store
         self._last_read = dict.fromkeys(self.roles, 0)
         if store is not None:
@@ -160,14 +154,10 @@ class Driver:
                 self._record(phase, entry)
 
     def run(self) -> dict[str, Any]:
-        """Run until no role takes a step any more.
+        """Run until no role takes a step any more; return the results of the roles that have one, by name.
 
-        Returns:
-            The results of the roles that have one, by name.
-
-        Raises:
-            PartyVanishedError: a role waits for messages that nobody sends.
-            PsephosError: whatever a role raises, and with `strict` the first refusal.
+        Raises PartyVanishedError if a role waits for messages that nobody sends, whatever a role raises, and with
+        `strict` the first refusal.
         """
         for name, role in self.roles.items():
             if name not in self.states:
@@ -272,9 +262,7 @@ class Driver:
 def replace_roles(roles: Iterable[Role], replacements: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
     """Replace some roles of a run, for tests, attacks and analyses; raises InvalidParameter for an unknown name.
 
-    Args:
-        roles: the honest roles.
-        replacements: for the name of a role, a function that makes another role from the honest one.
+    `replacements` has, for the name of a role, a function that makes another role from the honest one.
     """
     honest = {role.name: role for role in roles}
     if unknown := replacements.keys() - honest.keys():

@@ -95,14 +95,9 @@ def has_controls(text: str) -> bool:
 def printable(text: str, length: int | None = None, *, lines: bool = False) -> str:
     r"""Return a text that others may have written, so that a terminal, a log or a page can show it.
 
-    Control characters, those that change the direction of writing or are invisible, and surrogates are escaped.
+    Control characters, those that change the direction of writing or are invisible, and surrogates are escaped; with
+    `lines`, not line breaks. A longer text than `length` is cut, and ends in "...".
 
-    Args:
-        text: any text.
-        length: number of characters that are kept; a longer text is cut there, and "..." is appended.
-        lines: whether line breaks stay what they are.
-
-    Examples:
         >>> printable("a\x1b[2Jb", 4)
         'a\\x1b[2...'
     """

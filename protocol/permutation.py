@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def random_permutation(size: int, randomness: Randomness = SYSTEM) -> tuple[int, ...]:
-    """Draw a uniform permutation (Fisher-Yates shuffle with exact uniform draws)."""
+    """Draw a uniform permutation (Fisher-Yates shuffle)."""
     places = list(range(size))
     for last in range(size - 1, 0, -1):
         other = randomness.below(last + 1)

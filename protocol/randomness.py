@@ -1,10 +1,7 @@
 """Sources of random numbers.
 
-Every function of a protocol takes its randomness as an argument. The default is the operating system's generator, the
-only source that keys, encryption, shares and released noise may use in a real run. The seeded source makes simulations
-repeatable. The recording and replaying sources serve transcripts, whose views of a role contain its coin tosses.
-
-Uniform integers are drawn by rejection sampling. The seeded stream is SHAKE-256 (FIPS 202) in counter mode.
+Keys, encryption, shares and released noise of a real run use the operating system's generator, the default. The seeded
+source (SHAKE-256, FIPS 202, in counter mode) makes simulations repeatable; the others serve transcripts.
 """
 
 from __future__ import annotations
@@ -58,11 +55,7 @@ class SimulationRandomness(Randomness):
     _BLOCK = 4096
 
     def __init__(self, seed: int, *labels: int | str) -> None:
-        """
-        Args:
-            seed: the seed of the simulation.
-            labels: distinguish the streams of one seed.
-        """
+        """Begin a stream; `labels` distinguish the streams of one seed."""
         self._prefix = hashlib.sha256(repr((seed, labels)).encode()).digest()
         self._counter = 0
         self._buffer = b""

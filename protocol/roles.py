@@ -1,13 +1,7 @@
 """Roles: the participants of a protocol as state machines.
 
-A role gets its terms, its keys and its data when it is constructed. From then on the methods `start`, `receive` and
-`on_idle` turn a state and the messages that arrived into a `Step`: the next state and the messages to send. A role does
-no input or output, reads no clock and changes no attribute. Its state is a value (a frozen dataclass) that can be
-stored. The same role therefore runs in a simulation, in a test, on a machine of its own (`psephos.protocol.agent`) and
-again after a crash, and a test can replace any role by one that deviates (`psephos.protocol.driver.replace_roles`).
-
-Most roles are subclasses of `Machine`: their methods are marked with the state and the kind of message that they handle
-(`takes`, `gathers`), and every other message is refused. docs/design.md, section 2, describes the model.
+A role does no input or output, reads no clock and changes no attribute: `start`, `receive` and `on_idle` turn a state
+and the messages that arrived into a `Step`. Most roles are a `Machine`. docs/design.md, section 2, describes the model.
 """
 
 from __future__ import annotations
@@ -62,14 +56,7 @@ class Post:
 @storable
 @dataclass(frozen=True)
 class Entry:
-    """A message that was sent.
-
-    Attributes:
-        number: the place of the message in the order that all roles see; the first is 1.
-        sender: the name of the sending role.
-        receiver: `BOARD` or the name of a role.
-        data: the encoded message.
-    """
+    """A message that was sent; `number` is its place in the order that all roles see, from 1."""
 
     number: int
     sender: str
@@ -140,7 +127,7 @@ class Role(ABC):
         """
 
     def on_idle(self, state: Any) -> Step | None:
-        """Return the step to take when no more messages are on their way (in a study: at a deadline); None for none."""
+        """Return the step to take when no more messages are on their way (in a study: at a deadline), if any."""
         return None
 
     def is_ready(self, state: Any) -> bool:
@@ -160,7 +147,7 @@ class Role(ABC):
         return None
 
     def result(self, state: Any) -> Any:
-        """Return the role's result; None if it has none, or has none yet."""
+        """Return the role's result; None if it has none (yet)."""
         return None
 
     def __repr__(self) -> str:
@@ -180,13 +167,9 @@ class PublicReader(Role):
 
 
 class DelegatingRole(Role):
-    """A role that passes every call on to another role.
+    """A role that passes every call on to another role, `inner`, whose name it has and whose messages it reads.
 
-    Subclasses override what they do differently. A subclass whose state contains more than that of the inner role also
-    overrides `unwrap` and `wrap`.
-
-    Attributes:
-        inner: the role that does the work; this role has its name and reads the same kinds of messages.
+    A subclass whose state contains more than that of the inner role overrides `unwrap` and `wrap`.
     """
 
     def __init__(self, inner: Role) -> None:
@@ -231,16 +214,7 @@ class DelegatingRole(Role):
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a machine's table: a method handles messages of one kind in states of one type.
-
-    Attributes:
-        state: the type of the state.
-        kind: the kind of message.
-        method: the name of the method.
-        senders: for `gathers`: returns the names of the roles that have to send a message, given the machine and its
-            state. None for `takes`.
-        batch: whether the method is given all messages of the kind that follow one another.
-    """
+    """A line of a machine's table (`takes`, `gathers`): a method handles messages of a kind in states of a type."""
 
     state: type
     kind: Kind
@@ -263,13 +237,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def takes(state: type, kind: Kind, *, batch: bool = False) -> Callable[[Method], Method]:
-    """Mark `method(self, state, entry) -> Step` as the handler of each message of a kind in a state.
+    """Mark `method(self, state, entry) -> Step` as the handler of each message of a kind in a type of state.
 
-    Args:
-        state: the type of the state.
-        kind: the kind of message.
-        batch: give the method all messages of this kind that follow one another, as a tuple. It then lists the messages
-            that it refuses in its `Step` instead of raising an error.
+    With `batch` it is given all messages of this kind that follow one another, as a tuple, and lists those that it
+    refuses in its `Step` instead of raising an error.
     """
     return _with_rule(Rule(state, kind, batch=batch))
 
@@ -277,13 +248,8 @@ def takes(state: type, kind: Kind, *, batch: bool = False) -> Callable[[Method],
 def gathers(state: type, kind: Kind, senders: Callable[[Any, Any], Iterable[str]]) -> Callable[[Method], Method]:
     """Mark `method(self, state, messages) -> Step` as the handler of one message from each of several senders.
 
-    The method is called when the last of them has arrived. `messages` maps each sender to its message's bytes, in the
-    order of the senders.
-
-    Args:
-        state: the type of the state.
-        kind: the kind of message.
-        senders: returns the senders' names, given the machine and its state.
+    It is called when the last of them has arrived. `messages` maps each sender to its message's bytes, in the order of
+    `senders(machine, state)`.
     """
     return _with_rule(Rule(state, kind, senders=senders))
 
@@ -298,21 +264,18 @@ def _with_rule(rule: Rule) -> Callable[[Method], Method]:
 
 
 class Machine(Role):
-    """A role as a table of states and messages, written as methods marked with `takes` and `gathers`.
+    """A role as a table of states and messages: methods marked with `takes` and `gathers`, in the order of the
+    protocol.
 
-    The methods, and the states that they name, are in the order of the protocol. A message for a later state (from a
-    faster sender) is kept until then, one of each kind from each sender. A message for an earlier state, a second one,
-    or one from a role that has none to send is refused with UnexpectedMessageError.
-
-    Subclasses override `_start`, `_on_idle`, `_is_ready` and `_result`, which work on the machine's own states; the
-    public methods work on `MachineState`.
+    A message for a later state (from a faster sender) is kept until then, one of each kind from each sender. One for an
+    earlier state, a second one, or one from a role that has none to send is refused with UnexpectedMessageError.
+    Subclasses override the methods with an underscore, which work on the machine's own states.
     """
 
     table: ClassVar[tuple[Rule, ...]] = ()
     """All rules, in the order of the protocol."""
     longest_early: ClassVar[int] = 1 << 16
-    """The longest message, in bytes, that is kept until its state is reached where any role may send one. The state is
-    stored at every step, so it has to stay small."""
+    """The longest message, in bytes, that is kept where any role may send one: states are stored at every step."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -326,23 +289,16 @@ class Machine(Role):
         """Return the machine's first state and messages."""
 
     def _on_idle(self, state: Any) -> Step | None:
-        """Return the step to take when nothing more is on its way; None for none."""
         return None
 
     def _is_ready(self, state: Any) -> bool:
-        """Return whether everything that the machine waits for has arrived."""
         return False
 
     def _result(self, state: Any) -> Any:
-        """Return the result in this state; None if there is none yet."""
         return None
 
     def check_message(self, entry: Entry) -> None:
-        """Raise the error of a message that a state gathers.
-
-        Called for each such message as it arrives. An error that is found later, when all have arrived, would be
-        attributed to the sender of the last one.
-        """
+        """Raise the error of a gathered message as it arrives: later it would be attributed to the last sender."""
 
     def is_over(self, state: Any) -> bool:
         """Return whether no further message matters; further messages are then not read."""
@@ -403,10 +359,7 @@ class Machine(Role):
         return self._is_ready(state.state)
 
     def awaits(self, state: MachineState) -> MissingMessages | None:
-        """Return the messages that the state gathers and that have not arrived.
-
-        Where a state gathers several kinds, they are those of `due_kind`.
-        """
+        """Return the missing messages that the state gathers, of `due_kind` where it gathers several kinds."""
         due = self.due_kind(state.state)
         for rule in reversed(self.table):
             if rule.state is type(state.state) and rule.senders is not None and due in (None, rule.kind):
@@ -419,10 +372,7 @@ class Machine(Role):
         return self._result(state.state)
 
     def _find_rule(self, state: MachineState, entry: Entry) -> Rule | None:
-        """Return the rule for a message in this state; None if the message is for a later state.
-
-        Raises UnexpectedMessageError.
-        """
+        """Return the rule for a message, None for one of a later state; raises UnexpectedMessageError."""
         order = list(dict.fromkeys(rule.state for rule in self.table))
         now = order.index(type(state.state)) if type(state.state) in order else len(order)
         is_for_later = False

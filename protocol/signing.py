@@ -29,14 +29,10 @@ _SMALL_ORDER = frozenset({0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH})
 @storable
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A public key for verifying signatures.
+    """A public key for verifying signatures, encoded in 32 bytes.
 
-    Attributes:
-        raw: its encoding, 32 bytes.
-
-    Raises:
-        MessageError: the encoding has another length, is not canonical (RFC 8032, section 5.1.3), or encodes a point of
-            small order.
+    Raises MessageError for another length, an encoding that is not canonical (RFC 8032, section 5.1.3), or a point of
+    small order.
     """
 
     raw: bytes
@@ -62,15 +58,10 @@ class VerificationKey:
 @storable
 @dataclass(frozen=True, slots=True)
 class Roster(Sequence[VerificationKey]):
-    """The verification keys of the registered parties, in order.
+    """The verification keys of the registered parties, in order, stored as 32 bytes each.
 
-    The keys are stored as bytes. Objects for a million parties would take a hundred megabytes in every process.
-
-    Attributes:
-        raw: the encodings of the keys, 32 bytes each.
-
-    Raises:
-        MessageError: the length of `raw` is not a multiple of 32.
+    Objects for a million parties would take a hundred megabytes in every process. Raises MessageError for another
+    length.
     """
 
     raw: bytes
@@ -107,11 +98,7 @@ class Roster(Sequence[VerificationKey]):
 
 
 class SigningKey:
-    """A private key for signing. `repr` does not show it, and pickling raises TypeError.
-
-    Attributes:
-        verification_key: the public key.
-    """
+    """A private key for signing. `repr` does not show it, and pickling raises TypeError."""
 
     __slots__ = ("_key", "_seed", "verification_key")
 
@@ -119,9 +106,8 @@ class SigningKey:
         """Construct a key from its 32-byte seed (RFC 8032, section 5.1.5); raises ValueError for any other length."""
         public = Ed25519PrivateKey.from_private_bytes(seed).public_key()
         self._seed, self.verification_key = bytes(seed), VerificationKey(public.public_bytes_raw())
-        self._key: Ed25519PrivateKey | None = (
-            None  # constructed on first use: a simulation has a million keys that never sign
-        )
+        # Constructed on first use: a simulation has a million keys that never sign.
+        self._key: Ed25519PrivateKey | None = None
 
     @classmethod
     def generate(cls, randomness: Randomness = SYSTEM) -> SigningKey:

@@ -1,8 +1,7 @@
 """Transcripts: who sent which message to whom in a run, and each role's view of it.
 
-A role's *view* consists of its inputs, its coin tosses and the messages that it received. The security analysis works
-on views, which contain secrets. A transcript therefore records digests and sizes only, unless it is constructed with
-`secrets=True`. Reports use the redacted form in either case.
+A role's *view* consists of its inputs, its coin tosses and the messages that it received. A transcript records digests
+and sizes only, unless it is constructed with `secrets=True`, for the security analysis.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness
+from psephos.protocol.roles import BOARD
 
-BOARD = "board"
-"""The receiver of a public message, which every role sees."""
+__all__ = ["BOARD", "SentMessage", "Transcript", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +45,7 @@ class View:
 
 
 class Transcript:
-    """A record of a run: its messages in order, and the names of the roles that took part.
-
-    With `secrets`, inputs, coin tosses and the messages' bytes are recorded as well, for the security analysis.
-    """
+    """A record of a run: its messages in order, and the names of the roles that took part."""
 
     def __init__(self, *, secrets: bool = False) -> None:
         self.keeps_secrets = secrets

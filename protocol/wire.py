@@ -3,8 +3,7 @@
     "PSEPHOS" | version (1) | kind (1) | session (32) | body
 
 Numbers in parentheses are lengths in bytes. The session is the digest of what the readers agreed on before (a round, a
-series, the terms of a run), so a message cannot be used in another run. A `Reader` decodes a body and refuses one that
-is too short, too long or of another kind. docs/protocols lists the messages.
+series, the terms of a run), so a message cannot be used in another run. docs/protocols lists the messages.
 """
 
 from __future__ import annotations
@@ -34,32 +33,22 @@ HEADER_BYTES = len(_MAGIC) + 1 + DIGEST_BYTES
 
 
 class Audience(Enum):
-    """Whom a message is for.
-
-    Attributes:
-        ALL: everybody. Sent to one reader only, it would let two readers count differently.
-        ONE: one role; everybody may read it.
-        SECRET: one role, and nobody else may read it: a board encrypts it for its receiver.
-    """
+    """Whom a message is for."""
 
     ALL = "all"
+    """Everybody: sent to one reader only, it would let two readers count differently."""
     ONE = "one"
+    """One role; everybody may read it."""
     SECRET = "secret"  # noqa: S105 - no password
+    """One role, and nobody else may read it: a board encrypts it for its receiver."""
 
 
 class Kind(IntEnum):
-    """The registry of messages: their type bytes, and whom they are for.
-
-    A number is never used again for another message.
-
-    Attributes:
-        audience: whom the message is for.
-    """
+    """The registry of messages: their type bytes, never used again for another one, and whom they are for."""
 
     audience: Audience
 
     def __new__(cls, number: int, audience: Audience = Audience.ALL) -> Kind:
-        """Return the member with this type byte."""
         kind = int.__new__(cls, number)
         kind._value_, kind.audience = number, audience
         return kind
@@ -184,16 +173,9 @@ class Reader(ByteReader):
     """Decodes one message, from its first byte to its last."""
 
     def __init__(self, data: bytes, kind: Kind, session: bytes | None, *, length: int | None = None) -> None:
-        """
-        Args:
-            data: the message.
-            kind: the type that it must have.
-            session: the session that it must belong to; None if that is not known yet.
-            length: the length of the body, where only one is valid.
+        """Check a message's kind, its session (None if that is not known yet) and, where only one is valid, its length.
 
-        Raises:
-            MessageError: the bytes are not a message of this type and length.
-            WrongRoundError: the message belongs to another session.
+        Raises MessageError, or WrongRoundError for another session.
         """
         if kind_of(data) is not kind:
             raise MessageError(f"expected a {kind.title}, and this is a {kind_of(data).title}")

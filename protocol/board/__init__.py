@@ -1,8 +1,6 @@
 """Boards: a public, ordered, append-only log of signed entries, the only channel between roles on separate machines.
 
-A `Board` orders bytes and is trusted with nothing else. Its readers check it: `entries` defines who posts what and the
-signatures, `history` detects a board that shows readers different logs, and `client` applies both for one role.
-docs/protocols/board.md states what follows.
+A `Board` orders bytes and is trusted with nothing else: its readers check it (docs/protocols/board.md).
 """
 
 from __future__ import annotations

@@ -13,11 +13,7 @@ __all__ = ["open_board"]
 def open_board(address: str, session: bytes, name: str = "", key: SigningKey | None = None) -> Board:
     """Open the board of a study for a role (with its signing key), or for reading only.
 
-    Args:
-        address: `tls://HOST:PORT?ca=FILE` or `nats://HOST:PORT` for a NATS server (`NatsBoard`); otherwise a path, with
-            or without `file:` before it (`BoardFile`).
-        session: the digest of the study, 32 bytes.
-
+    The address is that of a NATS server (`NatsBoard`) or a path, with or without `file:` before it (`BoardFile`).
     Raises BoardError, also if nats-py is not installed; InvalidParameter for a malformed address.
     """
     if not address.startswith(("nats://", "tls://")):

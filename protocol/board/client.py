@@ -1,7 +1,7 @@
 """One role's use of a board: it checks every entry that it reads, and signs its own.
 
 Whatever a board does, a role receives only messages that their authors signed for this study, each once, and only from
-authors who have read the same log. Every other entry is rejected with a named error; it remains a part of the log.
+authors who have read the same log. Every other entry is rejected with a named error, and remains a part of the log.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class BoardMembers:
 
     Attributes:
         session: the digest of the study that they agreed on, 32 bytes.
-        keys: the verification key of each role, by the role's name.
-        limits: the most bytes that all entries of a role may have together, by the role's name; none for others.
+        keys: the verification key of each role.
+        limits: the most bytes that all entries of a role may have together; a role without a limit may post any number.
         sums_public: whether sums are opened for everybody; otherwise partial decryptions are sealed to the curator.
     """
 
@@ -61,12 +61,9 @@ class BoardMembers:
 @storable
 @dataclass(frozen=True)
 class LogRecord:
-    """What a client has to remember of an entry.
+    """What a client has to remember of an entry: its `leaf_hash` and, if it is valid, who signed it at which own place.
 
-    Attributes:
-        leaf: the entry's `leaf_hash`.
-        author, place, size: who signed it, at which place of its own, in bytes; empty if it is not a valid entry.
-        sealing: the sealing key that the entry announced, if it is a valid JOINED message; otherwise empty.
+    `sealing` is the sealing key that a valid JOINED message announced.
     """
 
     leaf: bytes = field(repr=False)
@@ -81,10 +78,9 @@ class CheckedEntry:
     """The result of checking one entry.
 
     Attributes:
-        record: what has to be remembered of it.
         signed: the entry, also if it was rejected; None if it is not of this study or not signed by its author.
         entry: the message; None if it is for another role, a repetition, or rejected.
-        error: why the entry was rejected; None if it was not.
+        error: why the entry was rejected.
     """
 
     record: LogRecord
@@ -130,11 +126,7 @@ class BoardReader:
         return frozenset(self._sealing_keys)
 
     def missing_places(self) -> dict[str, list[range]]:
-        """Return, by author, the places before an author's last entry that have no entry.
-
-        An author signs its entries in places 0, 1, 2, ...; for a missing one, either the board left it out or its
-        author did.
-        """
+        """Return, by author, the places before its last entry that the board or the author left out."""
         places: dict[str, list[int]] = {}
         for author, place in self._leaves:
             places.setdefault(author, [-1]).append(place)
@@ -256,7 +248,7 @@ class BoardClient(BoardReader):
     """Reads a board as one role, and signs this role's entries."""
 
     def __init__(self, members: BoardMembers, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
-        """Read and sign as a role; raises UnknownPartyError if the study has no such role or another key."""
+        """Raise UnknownPartyError if the study has no such role or another key."""
         if members.keys.get(name) != key.verification_key:
             raise UnknownPartyError(f"the study has no {name} with this signing key")
         super().__init__(members, name, sealing)

@@ -4,8 +4,7 @@
         | phase | secret (1) | length (4), body | signature (64)
 
 Numbers in parentheses are lengths in bytes; integers are big-endian. Names and phase are UTF-8, preceded by their
-length (1 byte). The session is the digest of the study. The place counts the author's own entries from 0, so a reader
-recognises a repeated entry wherever the board puts it. The body of an entry to one receiver is encrypted (`sealing`).
+length (1 byte). The session is the digest of the study; the place counts the author's own entries from 0.
 """
 
 from __future__ import annotations

@@ -96,9 +96,7 @@ class BoardFile(Database):
     def import_(self, path: str | os.PathLike[str]) -> int:
         """Import a file that `export` wrote, completely or not at all; return the number of new entries.
 
-        Raises BoardError for a damaged file, for entries to be posted in a copy, for entries of a board in a board, and
-        for
-        entries that contradict those of this copy or begin after its end.
+        Raises BoardError for a damaged file, or for entries that do not belong here or contradict those of this copy.
         """
         with ExportFile.open(path) as file, self._transaction():
             before = self._count()
@@ -156,11 +154,7 @@ class ExportFile:
         "PSEPHOS CARRIED" | version (1) | "L" or "P" | head: size (8), root (32) | entries: length (4), bytes
             | 2^32 - 1 (4) | SHA-256 of everything before (32)
 
-    "L" is for entries of a board, which follow on that head; "P" for entries to be posted.
-
-    Attributes:
-        path: the file.
-        head: the head that the entries follow on; None for entries to be posted.
+    "L" is for entries of a board, which follow on that head; "P" for entries to be posted, without one.
     """
 
     path: Path

@@ -1,7 +1,7 @@
 """Merkle tree hash of a log, RFC 9162, section 2.1: readers with the same head have read the same entries in order.
 
-Every entry contains the head up to which its author had read the board, under the author's signature. A board that
-shows two readers different logs is therefore detected as soon as either is shown an entry that the other has signed.
+Every entry contains, signed, the head up to which its author had read the board. A board that shows two readers
+different logs is detected as soon as either is shown an entry that the other has signed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ EMPTY = hashlib.sha256().digest()
 @storable
 @dataclass(frozen=True)
 class Head:
-    """A log as far as it was read.
-
-    Attributes:
-        size: the number of entries.
-        root: their Merkle tree hash, 32 bytes.
-    """
+    """A log as far as it was read: the number of entries, and their Merkle tree hash, 32 bytes."""
 
     size: int = 0
     root: bytes = field(default=EMPTY, repr=False)

@@ -7,8 +7,7 @@ signing key and may publish under its own subjects only (`psephos.protocol.board
     psephos.STUDY.ROLE.part     a part of a longer entry; it is an empty entry of the log
     psephos.STUDY.ROLE.parts    a longer entry: its SHA-256 and the numbers of its parts, all of which came before
 
-The number of an entry is its sequence number in the stream. A longer entry lists its parts, so parts that are
-incomplete or belong to others delay nobody. The server is trusted no more than any other board
+The number of an entry is its sequence number in the stream. The server is trusted no more than any other board
 (docs/protocols/board.md).
 """
 
@@ -104,17 +103,14 @@ def _password(file: str | None) -> str:
 
 
 class _Client(Client):
-    """A connection that sends credentials over TLS only, if the address requires TLS.
-
-    nats-py sends name and password in plain text to a server that does not announce TLS, even for a tls:// URL.
-    """
+    """A connection that sends credentials over TLS alone if the address requires TLS, which nats-py does not ensure."""
 
     def __init__(self, server: str, secure: bool) -> None:
         super().__init__()
         self._server, self._secure = server, secure
 
     def _connect_command(self) -> bytes:
-        """Return the first command, which contains the credentials; raise BoardError for a connection without TLS."""
+        """Return the first command, which contains the credentials."""
         writer = getattr(self._transport, "_io_writer", None)
         if self._secure and (writer is None or writer.get_extra_info("ssl_object") is None):
             raise BoardError(f"the server at {self._server} does not use TLS, which tls:// requires")
@@ -127,17 +123,10 @@ class NatsBoard:
     def __init__(
         self, url: str, session: bytes, name: str = "", key: SigningKey | None = None, *, timeout: float = 10.0
     ) -> None:
-        """
-        Args:
-            url: `tls://HOST:PORT?ca=FILE`, FILE with the trusted certificates (by default the system's), or `nats://`
-                without
-                TLS. For reading only, `reader=FILE` names a file with the password, which its owner alone can read;
-                    without
-                it, the password is that of the environment (`PASSWORD_VARIABLE`).
-            session: the digest of the study, 32 bytes.
-            name, key: the role and its signing key; empty for reading only.
-            timeout: seconds to wait for each answer of the server.
+        """Connect as a role or, without a key, for reading only; `timeout`: seconds to wait for each answer.
 
+        The URL is `tls://HOST:PORT?ca=FILE`, FILE with the trusted certificates (by default the system's), or `nats://`
+        without TLS. A reader's password is in the file `reader=FILE` or in the environment (`PASSWORD_VARIABLE`).
         Raises BoardError, or InvalidParameter for a malformed URL.
         """
         parts = urlsplit(url)
@@ -181,10 +170,7 @@ class NatsBoard:
             raise
 
     async def _connect(self) -> None:
-        """Connect, unless there is a connection.
-
-        nats-py could reconnect by itself, but hangs if that fails during the TLS handshake.
-        """
+        """Connect, unless there is a connection: nats-py hangs if it fails to reconnect during the TLS handshake."""
         if self._client.is_connected:
             return
         await self._disconnect()
@@ -224,11 +210,7 @@ class NatsBoard:
             await asyncio.sleep(0)  # the event loop closes the socket in its next iteration
 
     async def _end(self) -> None:
-        """Disconnect and cancel every other task of the event loop, so that none is pending when the loop stops.
-
-        A reader that stopped early leaves a window that is being fetched; an interrupted request needs several
-        iterations of the loop until it is cancelled.
-        """
+        """Disconnect and cancel every other task of the event loop, so that none is pending when the loop stops."""
         await self._disconnect()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
@@ -309,10 +291,9 @@ class NatsBoard:
         await self._publish("parts", digest + b"".join(numbers))
 
     async def _publish(self, entry_type: str, data: bytes, context: bytes = b"") -> int:
-        """Publish a message and return its number.
+        """Publish a message, unless the server has one with its id already, and return its number.
 
-        The server drops a message whose id it has stored already. The id is derived from a signature of the data and
-        the context, so that nobody else can publish another message under it first.
+        The id is derived from a signature, so that nobody else can publish another message under it first.
         """
         if self._key is None:
             raise BoardError("this board was opened for reading only; posting needs the key of a role")
@@ -372,9 +353,8 @@ class NatsBoard:
     async def _join_parts(self, message: RawStreamMsg) -> bytes:
         """Return a longer entry, joined from its parts; the list of parts itself if they do not form an entry.
 
-        The result depends on the log only, so it is the same for all readers at any time. A list names parts in the
-        order of the log, and is the first list of its author after the first of them. So no part is in two lists, and
-        nobody makes readers fetch more than twice what was posted.
+        The result depends on the log only. A list names parts in the order of the log, and is the first list of its
+        author after the first of them: no part is in two lists, and nobody makes readers fetch twice what was posted.
         """
         data, subject = message.data or b"", (message.subject or "").rpartition(".")[0]
         digest, listed = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
@@ -415,10 +395,7 @@ class NatsBoard:
         return asyncio.run_coroutine_threadsafe(self._supervised(work), self._loop)
 
     async def _supervised(self, work: Coroutine[Any, Any, T]) -> T:
-        """Connect if necessary and return the result of the work; raise a BoardError if it fails or is interrupted.
-
-        The server reports a missing permission in a message of its own, which interrupts the work (`_on_error`).
-        """
+        """Connect if necessary and return the result of the work; raise a BoardError if it fails or is interrupted."""
         try:
             try:
                 async with self._connecting:

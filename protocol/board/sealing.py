@@ -1,7 +1,7 @@
 """Encryption of messages to one role: HPKE (RFC 9180) with X25519, HKDF-SHA256 and ChaCha20-Poly1305.
 
-Every ciphertext is bound to its place on one board. A role's sealing key is generated for one study and erased when the
-role needs it no longer, so the entries that remain on the board cannot be decrypted afterwards.
+A role's sealing key is generated for one study and erased when the role needs it no longer, so the entries that remain
+on the board cannot be decrypted afterwards.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class SealingKey:
-    """The secret key of a role. `repr` does not show it, and pickling raises TypeError.
-
-    Attributes:
-        public: the public key, 32 bytes.
-    """
+    """The secret key of a role. `repr` does not show it, and pickling raises TypeError."""
 
     def __init__(self, secret: bytes) -> None:
         """Construct a key from its 32 bytes; raises ValueError for any other length."""

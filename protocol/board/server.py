@@ -1,8 +1,7 @@
 """Configuration of a NATS server for the board of a study, and certificates for a trial.
 
 Every role may publish under its own subjects and read everything. Nobody can delete anything over the network. Readers
-have an account of their own, with a limit, so that they cannot use up the connections of the members. Whoever does not
-authenticate is disconnected after seconds, and there is room for as many as the operating system lets in.
+have an account of their own, with a limit, so that they cannot use up the connections of the members.
 """
 
 from __future__ import annotations
@@ -44,13 +43,10 @@ _FIRST_THAT_SYNCS = (2, 10)
 def write_server(
     folder: str | os.PathLike[str], members: BoardMembers, hosts: Sequence[str], port: int = 4222, gigabytes: int = 20
 ) -> str:
-    """Write `nats.conf`, `ca.pem`, `server.pem`, `server.key` and `reader.password` into a new folder.
+    """Write configuration, certificates and the reader's password into a new folder, and return the reading address.
 
-    Args:
-        hosts: the names and addresses under which the server can be reached.
-        gigabytes: the limit of its storage.
-
-    Returns the address for reading only. Raises BoardError if the folder exists or cannot be written.
+    `hosts` are the names and addresses under which the server can be reached, `gigabytes` limits its storage. Raises
+    BoardError if the folder exists or cannot be written.
     """
     place = Path(folder)
     password = secrets.token_urlsafe(16)

@@ -59,13 +59,7 @@ a prime r rules out about one in r."""
 
 @dataclass(frozen=True)
 class FormTest:
-    """The public values of a test of the form.
-
-    Attributes:
-        n: the modulus under test.
-        modulus: R, a multiple of the primes that are tested.
-        bases: the v_i.
-    """
+    """The public values of a test of the form of n: `modulus` is R, which the tested primes divide, `bases` the v_i."""
 
     n: mpz
     modulus: mpz
@@ -104,10 +98,7 @@ def form_tests(terms: CeremonyTerms, n: mpz) -> tuple[FormTest, FormTest]:
 
 
 def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int, ...] | None:
-    """Return weights for which the weighted sum of the opened multiples of phi(n) has no forbidden factor.
-
-    They are the first such weights, by their sum.
-    """
+    """Return the first weights (by their sum) for which the weighted sum of the multiples has no forbidden factor."""
     choices = itertools.product(range(_WEIGHT_LIMIT), repeat=FORM_MASKS - 1)
     for others in sorted(choices, key=sum):
         weights = (1, *others)

@@ -27,11 +27,7 @@ def written(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, *parts: by
 
 
 def opened(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
-    """Return a reader of the body of a received message.
-
-    Args:
-        length: of the body in bytes.
-    """
+    """Return a reader of the body of a received message, which must have this length in bytes."""
     try:
         reader = Reader(data, kind, terms.digest, length=length + 5)
         where = (reader.integer(4), reader.integer(1))

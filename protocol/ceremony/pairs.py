@@ -26,11 +26,7 @@ def public(secret: bytes) -> bytes:
 
 
 def seal(secret: bytes, other: bytes, about: bytes, message: bytes) -> bytes:
-    """Encrypt a message.
-
-    Args:
-        secret: the sender's private key.
-    """
+    """Encrypt a message with the sender's private key and the receiver's public key."""
     return _cipher(secret, other, about).encrypt(bytes(12), message, None)
 
 

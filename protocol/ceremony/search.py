@@ -47,10 +47,9 @@ Numbers = dict[int, tuple[Any, Any]]
 
 
 class Batch:
-    """The computations of a batch from the seeds of some sets. Secret; `repr` shows nothing of it."""
+    """The computations of a batch from the seeds of some sets (by number). Secret; `repr` shows nothing of it."""
 
     def __init__(self, terms: CeremonyTerms, seeds: Mapping[int, bytes]) -> None:
-        """Create a batch from the seeds of sets, by their number in `terms.subsets`."""
         self._terms, self._seeds = terms, seeds
 
     def commitment(self, subset: int, number: int) -> bytes:
@@ -71,11 +70,9 @@ class Batch:
         return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
 
     def _difference_masks(self) -> dict[int, Flat]:
-        """Return the pieces of c, by set."""
         return self._residues("c")
 
     def _residues(self, name: str) -> dict[int, Flat]:
-        """Return the pieces of a, b or c, by set."""
         return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
 
     def _masked(self, holder: int, share: Flat, name: str) -> Flat:
@@ -93,17 +90,13 @@ class Batch:
     # -- candidates
 
     def numbers(self, chosen: NDArray[np.int64]) -> Numbers:
-        """Return the pieces of p and q of candidates.
-
-        Args:
-            chosen: the places of their residues, (candidates, primes), as `choose` returns them.
-        """
+        """Return the pieces of p and q of candidates, given the places of their residues (`choose`)."""
         return {
             s: (_integers(self._pieces(s, "a", chosen)), _integers(self._pieces(s, "b", chosen))) for s in self._seeds
         }
 
     def factors(self, chosen: NDArray[np.int64]) -> tuple[Any, Any]:
-        """Return p and q, arrays of mpz, (candidates,), for a batch with all seeds; `chosen` as for `numbers`."""
+        """Return p and q, arrays of mpz, (candidates,), for a batch with all seeds."""
         p, q = (_integers(sum(self._pieces(s, name, chosen) for s in self._seeds)) for name in ("a", "b"))
         return self._terms.offset + p, self._terms.offset + q
 
@@ -168,10 +161,8 @@ class Batch:
     def sieved_multiple(self, holder: int, numbers: Numbers, place: int, n: mpz, chosen: NDArray[np.int64]) -> mpz:
         """Return the holder's masked share, over the integers, of a multiple c phi(n) that no l_i divides, nor 3.
 
-        The multiple is z modulo every l_i, where c is the factor of z, and 1 modulo 3, where c and phi(n) are 1.
-
-        Args:
-            chosen: the places of the candidate's residues, shape (primes,).
+        The multiple is z modulo every l_i, where c is the factor of z, and 1 modulo 3, where c and phi(n) are 1;
+        `chosen` has the places of the candidate's residues, (primes,).
         """
         modulus, idempotents = _sieved_basis(self._terms)
         masks = {}
@@ -238,11 +229,9 @@ def _count_bits(terms: CeremonyTerms) -> int:
 
 
 def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[np.int64]:
-    """Choose the residues of each candidate: of every prime, the first K draws for which y and z are units.
+    """Choose the residues of each candidate: of every prime, the first K draws (or fewer) for which y and z are units.
 
-    Returns:
-        Places in a `Flat`, int64 (candidates, primes). There are fewer than K candidates when some prime has fewer
-        such draws.
+    Returns places in a `Flat`, int64 (candidates, primes).
     """
     good = (products != 0) & (differences != 0)
     starts = np.cumsum((0, *terms.draws))
@@ -252,11 +241,7 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
 
 
 def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Return every candidate's n, from n modulo the l_i, 3 and 2^s; n is 1 modulo 3.
-
-    Args:
-        chosen: the places of the candidates' residues, (candidates, primes), as `choose` returns them.
-    """
+    """Return every candidate's n, from n modulo the l_i, 3 and 2^s; n is 1 modulo 3."""
     known, power = terms.step // 4, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
     inverse = gmpy2.invert(known, power)

@@ -151,9 +151,7 @@ class CeremonyTerms:
 
     @cached_property
     def success(self) -> float:
-        """Probability that both numbers of a candidate are primes of the required form.
-
-        It is conditional on no l_i dividing p (p - 1) or q (q - 1).
+        """Probability that p and q of a candidate are primes of the form, if no l_i divides p (p - 1) or q (q - 1).
 
         From Mertens' third theorem, assuming that divisibilities by the larger primes are independent.
         """

@@ -54,10 +54,7 @@ class Charge:
 
     Attributes:
         claim: identifies the release: what was charged under a claim is not charged again.
-        name: of the release.
-        unit: what it protects.
-        event: its cost; None where it is not differentially private.
-        reason: why it is not; "" where it is.
+        event: its cost; None where it is not differentially private, for a `reason`.
         parts: digests of what the curator of a study is given an exact sum of, which no other sum may contain.
         excluded: digests that no earlier charge may have among its parts; they are not recorded.
     """
@@ -120,11 +117,10 @@ class BudgetTotal:
     """What all charged releases cost one unit.
 
     Attributes:
-        unit: what is protected.
-        releases: number of releases that protect it.
+        releases: number of releases that protect the unit.
         epsilon, delta: of those of them that are differentially private, together; epsilon is inf where none holds.
         not_private: number of those of them that are not.
-        others: number of charged releases that do not protect this unit. They reveal more about it than the total says.
+        others: number of releases that do not protect this unit. They reveal more about it than the total says.
     """
 
     unit: PrivacyUnit
@@ -231,13 +227,9 @@ class BudgetFile(Database):
         timeout: float = 60.0,
         ledger: Ledger | None = None,
     ) -> None:
-        """
-        Args:
-            path: the file, in an existing folder; `create` creates it if it does not exist.
-            timeout: seconds to wait for another process.
-            ledger: reads a store that is in the place of the file, and that becomes a budget file then.
+        """Open a file in an existing folder; `timeout`: seconds to wait for another process; raises BudgetFileError.
 
-        Raises BudgetFileError.
+        An identity's store in its place becomes a budget file, read by `ledger`.
         """
         self.path = Path(path)
         make_private(self.path, BudgetFileError, create=create)
@@ -257,10 +249,7 @@ class BudgetFile(Database):
         self._run("INSERT INTO about VALUES (1, ?, ?)", os.urandom(_KEY_BYTES), b"")
 
     def _convert(self, ledger: Ledger) -> None:
-        """Replace the tables of an identity's store, in the transaction that reads them.
-
-        An earlier version that has the file open cannot charge it afterwards, because its table is gone.
-        """
+        """Replace the tables of an identity's store: earlier versions that have it open cannot charge it any more."""
         values: dict[str, dict[bytes, bytes]] = {}
         try:
             for space, name, content, digest in self._run("SELECT * FROM records"):
@@ -344,12 +333,12 @@ class BudgetFile(Database):
 
         Args:
             rows: digest of the table that they are computed from; None where the owner's word must do.
+            charges: the releases.
             again: whether the owner accepts that its part is in two exact sums.
 
         Raises:
             BudgetExceededError: the releases would pass the limit.
-            AlreadyCastError: a part of an exact sum is in an earlier one, whose claim is the error's `before`. With the
-                other parties unchanged, the difference of the two sums would be that part, or nearly.
+            AlreadyCastError: a part of an exact sum is in an earlier one, whose claim is the error's `before`.
             BudgetFileError: the file adds up releases from other rows, is damaged, or cannot be written.
         """
         with self._transaction():
@@ -360,10 +349,9 @@ class BudgetFile(Database):
                 self._append(ChargeRecord.of(charge, _now()))
 
     def release_once(self, claim: bytes, result: bytes) -> None:
-        """Record (as an HMAC) the one result that a charge has paid for, before it leaves; the same again is nothing
-        new.
+        """Record (as an HMAC) the one result that a charge has paid for, before it leaves.
 
-        Raises BudgetExceededError if another result was recorded under this claim, or BudgetFileError.
+        Raises BudgetExceededError if another result was recorded under this claim.
         """
         digest = self._hmac(b"result", result)
         with self._transaction():
@@ -458,14 +446,11 @@ class BudgetFile(Database):
             self._append(SuccessorRecord(str(path), mark))
 
     def include(self, other: BudgetFile, keeps: Callable[[str], bool]) -> None:
-        """Import all charges of another file, and its limit where this one has none. What this one has is not imported.
+        """Import all charges of another file that this one does not have, and its limit where this one has none.
 
-        Args:
-            keeps: whether the releases of a claim (in hexadecimal) have no results of their own, so that one charge is
-                enough. Others are imported under a new claim: a run that continues with this file is charged anew.
-
-        Raises InvalidParameter if this limit allows more than the other one, BudgetFileError if this file has a
-        successor.
+        `keeps` says whether the releases of a claim (in hexadecimal) have no results of their own, so that one charge
+        is enough. Others are imported under a new claim: a run that continues with this file is charged anew. Raises
+        InvalidParameter if this limit allows more than the other one, BudgetFileError if this file has a successor.
         """
         theirs = other._log()
         with self._transaction():

@@ -1,8 +1,6 @@
 """JSON files of key shares and signing keys, which only their owner can read.
 
-Files are never overwritten. All functions that write raise KeyFileError if the file exists or cannot be written. All
-functions that read raise KeyFilePermissionsError if others can read a secret key, and KeyFileError if the file cannot
-be read or is invalid.
+Files are never overwritten. All functions raise KeyFileError, also where others can read a secret key.
 """
 
 from __future__ import annotations

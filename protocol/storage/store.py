@@ -1,20 +1,14 @@
 """What a role or a run must still know after a crash, because it would otherwise do something twice.
 
-A `Store` is one SQLite file. What is written in one `transaction` is on disk completely or not at all, whichever
-process is killed and whenever; several processes may use the file. An `OnceLedger` in a store gives one answer to each
-question, for ever.
-
 A store cannot detect that it was set back as a whole: that an old copy was restored, or that its rollback journal
-(`FILE-journal`) was lost after a crash. The effect is that of a second machine with the same keys
-(docs/security/index.md).
+(`FILE-journal`) was lost after a crash (docs/security/index.md).
 
 When a value in one of `ERASED_SPACES` is replaced and the transaction commits, the old value is gone from every file of
-the store. SQLite does not guarantee that: a write-ahead log keeps old pages, and even with `secure_delete` a row that
-is moved when pages are balanced leaves a copy in the unused part of a page. These values are therefore encrypted
-(ChaCha20-Poly1305, RFC 8439) under a key that is replaced whenever one of them is. The key is the only row of its own
-table, so nothing moves it, and it is overwritten in place. The rollback journal is truncated by the operation that
-commits the transaction, so no crash can come between committing and erasing. Copies made by the file system or the disk
-are not reached (docs/security/index.md).
+the store. SQLite does not guarantee that: even with `secure_delete` a row that is moved when pages are balanced leaves
+a copy in the unused part of a page. These values are therefore encrypted (ChaCha20-Poly1305, RFC 8439) under a key that
+is replaced whenever one of them is. The key is the only row of its own table, so nothing moves it, and it is
+overwritten in place. The rollback journal is truncated by the operation that commits the transaction, so no crash can
+come between committing and erasing.
 """
 
 from __future__ import annotations
@@ -55,8 +49,8 @@ _IDENTITY = ("store", b"identity")
 class Store(Database):
     """Values by space and name, in memory or in one file that only its owner can read. A context manager.
 
-    Each value is stored with a digest of its space, its name and its content. All digests are checked when a file is
-    opened, and each again when its value is read, so damage raises an error and never returns a wrong value.
+    What is written in one `transaction` is on disk completely or not at all; several processes may use the file. Damage
+    raises an error and never returns a wrong value.
     """
 
     kind, error, busy_error = "a store", JournalError, StoreInUseError
@@ -138,11 +132,9 @@ class Store(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything that is put within it, or nothing if an exception leaves it. Transactions can be nested.
+        """Commit everything that is put within it, or nothing if an exception leaves it; no other process writes.
 
-        No other process writes meanwhile.
-
-        Raises JournalError.
+        Transactions can be nested. Raises JournalError.
         """
         with self._lock:
             if os.getpid() != self._process:
@@ -175,10 +167,7 @@ class Store(Database):
                 yield name, content
 
     def put(self, space: str, name: bytes, content: bytes) -> None:
-        """Set the value of a name. It is on disk when this returns, or when the transaction around it is committed.
-
-        Raises JournalError.
-        """
+        """Set the value of a name; it is on disk when this returns, or when the transaction around it is committed."""
         with self.transaction():
             if not self._encrypts or space not in ERASED_SPACES:
                 self._write(space, name, content)
@@ -221,10 +210,7 @@ class Store(Database):
 
 
 class OnceLedger:
-    """Gives one answer to each question, for ever: a holder's openings, a party's ballots for each auxiliary set.
-
-    docs/protocols/tally.md explains what a second, different answer would reveal.
-    """
+    """Gives one answer to each question, for ever: a holder's openings, a party's ballots for each auxiliary set."""
 
     def __init__(self, store: Store | None = None, owner: str = "") -> None:
         """Keep the answers of `owner` in a store; by default in memory, as long as this object lasts."""
@@ -233,15 +219,9 @@ class OnceLedger:
     def do_once(self, claim: bytes, subject: bytes, make: Callable[[], bytes]) -> bytes:
         """Return what `make` returned when the claim was first made; `make` is not called a second time.
 
-        Args:
-            claim: what may be done once.
-            subject: what it is done about. The answer is returned again for the same subject only.
-            make: makes the answer, within the transaction that stores it: if it raises, nothing is stored.
-
-        Raises:
-            AlreadyDoneError: the claim was made before, about another subject.
-            JournalError: the store is damaged or cannot be written. The caller must then not act, since it might act
-                twice.
+        It is called within the transaction that stores the answer: if it raises, nothing is stored. Raises
+        AlreadyDoneError if the claim was made before, about another subject, and JournalError if the store is damaged
+        or cannot be written. The caller must then not act, since it might act twice.
         """
         self._store = self._store or Store()
         with self._store.transaction():

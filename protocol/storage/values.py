@@ -25,7 +25,7 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class _Codec:
-    """How values of one class are turned into their fields, and constructed from them."""
+    """How values of one class are turned into fields and back."""
 
     to_fields: Callable[[Any], dict[str, Any]]
     construct: Callable[..., Any]
@@ -40,10 +40,7 @@ def _class_name(cls: type) -> str:
 
 
 def storable(cls: Class) -> Class:
-    """Register a frozen dataclass, whose values can then be stored under its module and name. A class decorator.
-
-    Raises TypeError.
-    """
+    """Register a frozen dataclass, whose values can then be stored under its module and name. A class decorator."""
     if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise TypeError(f"{cls.__name__} is not a frozen dataclass, so its objects are not values")
     names = [f.name for f in fields(cls) if f.init]

@@ -6,7 +6,6 @@
     all roles   take part in the protocol under that key
     curator     publishes the result, once
 
-A `StagedRole` runs the roles of the stages one after another. Each is constructed from the results of those before it.
 On the board, the messages of a stage follow those of the stage before, so all readers change to the next stage at the
 same entry.
 """
@@ -127,13 +126,8 @@ class StagedRole(Role):
     def receive(self, state: StageState, entries: Sequence[Entry]) -> Step:
         """Handle messages: each stage receives those that it reads, in the order of the board, and no others.
 
-        Public keys that come before their stage are kept. Roles that generate no key count them from the start, so the
-        holders must do so as well. Otherwise a holder that publishes a key before its last message of the key
-        generation, and another one later, would make roles enter the next stage at different entries of the board.
-
-        Other messages that come before their stage are dropped, and no honest role sends one: the key stage ends for
-        every role at the same entry of the board, the last holder's public key, which the curator of a descent has
-        read before it announces a step.
+        Public keys that come before their stage are kept: roles that generate no key count them from the start, and all
+        roles must enter the next stage at the same entry. Other early messages are dropped; no honest role sends one.
         """
         step, remaining = Step(state), list(entries)
         while remaining:
@@ -194,10 +188,7 @@ class JoinedRoles:
 
 
 class JoinStage(Machine):
-    """Waits until the roles that a study requires have joined. The result is the tuple of roles that have joined.
-
-    A role's own join message is sent by its agent, and the client of the board checks join messages as well.
-    """
+    """Waits until the roles that a study requires have joined, and returns those that have. Its agent joins for it."""
 
     reads = frozenset({Kind.JOINED})
 

@@ -1,8 +1,7 @@
 """The study: a file that all members agree on before anything else. No later message can change its terms.
 
-A study is written in TOML. Its canonical form has a digest, which does not depend on comments, order and white space in
-the file. Every entry of the study's board is signed together with the digest, so its author has agreed to all terms.
-Rounds and series are derived from the study and from the key that its holders generate. docs/study.md lists the fields.
+A study is written in TOML. Every entry of its board is signed together with the digest of its canonical form, so the
+author has agreed to all terms. docs/study.md lists the fields.
 """
 
 from __future__ import annotations
@@ -278,12 +277,7 @@ class Study:
         return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys}, self.sum_is_public)
 
     def _byte_limit(self, name: str) -> int:
-        """Return the largest total length of a role's entries, in bytes.
-
-        It is at least eight times what an honest role posts: a few messages in each round, each at most proportional to
-        the length of a vector, and in a protocol without a key one message to each other party. A holder has 40 times
-        the mean length of its messages of the key generation in addition, the curator the length of a result.
-        """
+        """Return the most bytes of a role's entries, at least eight times what an honest role posts."""
         entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
         steps = self.parameters.get("steps", _MOST_STEPS if self.is_series else 0)
         messages = 8 + (max(0, steps) if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.parties))

@@ -172,9 +172,9 @@ def test_curator_and_holder_agree_for_every_batching(election: Any, ballots: lis
         assert len(refused) == 1
     driver = Driver(
         [ScriptedRole("everybody", *(b.encode() for b in board)), Tally(election.round), *(h.holder for h in holders)],
-        states={h.holder.name: h.state for h in holders},
         strict=False,
     )
+    driver.states.update({h.holder.name: h.state for h in holders})
     # The holders are shown the board a second time: they refuse all of it, and answer by what they saw.
     assert driver.run()["curator"].sums == tuple(election.sums(range(5)))
 

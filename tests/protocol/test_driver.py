@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -118,24 +117,9 @@ def test_a_run_ends_with_the_results_of_all_roles() -> None:
         ("party 1", "curator", "ballot"),
     ]
     assert (driver.phases["sum"].messages, driver.phases["sum"].bytes) == (3, 3 * 42)
-
-
-def test_times_of_roles_and_phases() -> None:
-    """Work before the first message belongs to the phase without a name."""
-    start = time.perf_counter()
-    driver = Driver([Party(0), Party(1), Curator()])
-    assert set(driver.clock.values()) == {0.0}
-    driver.run()
-    assert driver.phases.keys() == {"", "sum"}
-    assert (driver.phases[""].messages, driver.phases[""].bytes) == (0, 0)
-    assert driver.clock.keys() == {"curator", *PARTIES}
     spent = sum(driver.clock.values())
-    assert min(*driver.clock.values(), *(phase.seconds for phase in driver.phases.values())) > 0
     assert spent == pytest.approx(sum(phase.seconds for phase in driver.phases.values()))
-    assert spent < time.perf_counter() - start
-    alone = Driver([Adder()])
-    alone.run()
-    assert alone.phases[""].seconds == pytest.approx(alone.clock["adder"])
+    assert 0 < min(*driver.clock.values()) < spent
 
 
 def test_messages_are_watched_recorded_and_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -166,16 +150,8 @@ def test_messages_are_watched_recorded_and_logged(caplog: pytest.LogCaptureFixtu
     assert [about for about in records if "bytes" not in about] == [{"role": "curator", "error": "MessageError"}]
 
 
-def test_a_transcript_of_two_runs_has_all_their_roles() -> None:
-    transcript = Transcript(secrets=True)
-    Driver([Adder()], transcript=transcript).run()
-    Driver([ScriptedSender("party 5")], transcript=transcript).run()
-    assert transcript.roles == {"adder", "party 5"}
-    assert transcript.view("adder").received == ()
-
-
 def test_a_missing_party_is_named() -> None:
-    with pytest.raises(PartyVanishedError, match="the ballot of party 1"):
+    with pytest.raises(PartyVanishedError):
         Driver([Curator(), Party(0)]).run()
 
 
@@ -220,19 +196,13 @@ def test_the_first_missing_message_is_named() -> None:
         def answer(self, state: AwaitingAnnouncement, messages: Mapping[str, bytes]) -> Step:
             return Step(Answered(0))
 
-    with pytest.raises(PartyVanishedError, match="the ballot of party 0"):
+    with pytest.raises(PartyVanishedError):
         Driver([WaitingParty(1), LateCurator()]).run()
 
 
-@pytest.mark.parametrize(
-    ("posts", "message"),
-    [
-        ((ballot(1), ballot(2)), "party 1 came twice"),
-        ((ballot(1, kind=Kind.PARTIAL_DECRYPTION),), "came out of order"),
-    ],
-)
-def test_unexpected_messages_are_refused(posts: tuple[Post, ...], message: str) -> None:
-    with pytest.raises(UnexpectedMessageError, match=message):
+@pytest.mark.parametrize("posts", [(ballot(1), ballot(2)), (ballot(1, kind=Kind.PARTIAL_DECRYPTION),)])
+def test_unexpected_messages_are_refused(posts: tuple[Post, ...]) -> None:
+    with pytest.raises(UnexpectedMessageError):
         Driver(replace_roles([Curator(), Party(1)], {"party 1": lambda role: ScriptedSender(role.name, *posts)})).run()
 
 
@@ -260,32 +230,11 @@ def test_a_message_for_a_later_state_is_kept() -> None:
     assert twice.state == step.state
 
 
-def test_a_run_continues_from_given_states() -> None:
-    curator = Curator()
-    first = curator.receive(curator.start().state, [Entry(1, "party 0", "curator", ballot(3).data)])
-    again = Driver([curator, ScriptedSender("party 1", ballot(4))], states={"curator": first.state})
-    assert again.run()["curator"] == 7
-
-
-@pytest.mark.parametrize("replacements", [{"party 7": lambda role: role}, {"holder 1": lambda role: role}])
-def test_only_existing_roles_can_be_replaced(replacements: dict[str, object]) -> None:
-    with pytest.raises(InvalidParameter, match="curator, party 0, party 1"):
-        replace_roles(roles(), replacements)  # type: ignore[arg-type]
-
-
-def test_names_are_unique_and_states_belong_to_roles() -> None:
-    with pytest.raises(InvalidParameter, match="party 0"):
+def test_names_are_unique_and_only_existing_roles_can_be_replaced() -> None:
+    with pytest.raises(InvalidParameter):
+        replace_roles(roles(), {"party 7": lambda role: role})
+    with pytest.raises(InvalidParameter):
         Driver([Party(0), Party(0)])
-    with pytest.raises(InvalidParameter, match="party 1"):
-        Driver([Party(0)], states={"party 1": AwaitingAnnouncement()})
-
-
-@pytest.mark.parametrize("data", [b"", b"PSEPHOS\x02", frame(Kind.BALLOT, SESSION)[:-1], b"x" * 60])
-def test_malformed_messages_are_refused(data: bytes) -> None:
-    with pytest.raises(MessageError):
-        Reader(data, Kind.BALLOT, SESSION)
-    step = Curator().receive(Curator().start().state, [Entry(1, "party 0", "curator", data)])
-    assert isinstance(step.refused[0].error, MessageError)
 
 
 @dataclass(frozen=True)
@@ -322,16 +271,3 @@ def test_a_malformed_message_affects_no_other() -> None:
         Driver([Adder(), *senders]).run()
     adder, entries = Adder(), [Entry(n, "x", BOARD, post.data) for n, post in enumerate(posts)]
     assert adder.result(adder.receive(adder.start().state, entries).state) == 11
-
-
-def test_a_reader_refuses_other_lengths() -> None:
-    data = frame(Kind.BALLOT, SESSION, b"abc")
-    for length in (2, 4):
-        with pytest.raises(MessageError, match="3"):
-            Reader(data, Kind.BALLOT, SESSION, length=length)
-    reader = Reader(data, Kind.BALLOT, SESSION)
-    assert reader.take(2) == b"ab"
-    with pytest.raises(MessageError, match="1 bytes"):
-        reader.end()
-    with pytest.raises(MessageError, match="ends early"):
-        reader.take(2)

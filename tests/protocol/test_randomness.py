@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from psephos.protocol.errors import RandomnessExhausted
+from psephos.protocol.errors import InvalidParameter, RandomnessExhausted
 from psephos.protocol.randomness import (
     SYSTEM,
     Randomness,
@@ -63,7 +63,7 @@ def test_below_stays_below(bound: int) -> None:
 
 @pytest.mark.parametrize("bound", [0, -1])
 def test_a_bound_below_one_is_refused(bound: int) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(InvalidParameter):
         SYSTEM.below(bound)
 
 
@@ -104,14 +104,8 @@ def test_a_recorded_tape_is_replayed(pieces: list[int]) -> None:
 def test_an_exhausted_tape_is_an_error_that_shows_nothing_of_it() -> None:
     tape = ReplayedRandomness(b"abcdef")
     tape.draw(2)
-    with pytest.raises(RandomnessExhausted, match="6 bytes") as caught:
+    with pytest.raises(RandomnessExhausted) as caught:
         tape.draw(5)
     assert "cdef" not in str(caught.value)
     assert repr(tape) == "<ReplayedRandomness, 4 bytes left>"
     assert tape.draw(4) == b"cdef"  # the failed draw consumed nothing
-
-
-def test_repr_of_a_recorded_source_shows_its_length_only() -> None:
-    recorded = RecordedRandomness(ReplayedRandomness(b"abcdef"))
-    assert recorded.draw(2) + recorded.draw(3) == recorded.tape() == b"abcde"
-    assert repr(recorded) == "<RecordedRandomness, 5 bytes drawn>"

@@ -295,7 +295,7 @@ def test_a_refused_batch_is_attributed_to_its_last_sender() -> None:
 
 
 def test_a_failing_store_is_not_a_refusal() -> None:
-    with pytest.raises(JournalError, match="no room"):
+    with pytest.raises(JournalError):
         Clerk().receive(SECOND, [message("broken", Kind.RESULT)])
 
 

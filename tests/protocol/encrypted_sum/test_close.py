@@ -79,7 +79,8 @@ def test_a_late_ballot_is_rejected_and_does_not_change_the_sum(election: Any) ->
     states["curator"] = closing.state
     board.post("curator", close)
     board.post("party 4", Post(BOARD, late))
-    driver = Driver([curator, *holders], board=board, states=states, strict=False)
+    driver = Driver([curator, *holders], board=board, strict=False)
+    driver.states.update(states)
     opened = driver.run()["curator"]
     assert opened.parties == (0, 1, 2, 3)
     assert opened.sums == tuple(election.sums(range(4)))
