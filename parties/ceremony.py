@@ -52,7 +52,6 @@ CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kin
 
 
 def _from_all(state: type, kind: Kind) -> Callable[[Any], Any]:
-    """Mark the handler of one message from every holder."""
     return gathers(state, kind, _every_holder)
 
 
@@ -71,15 +70,12 @@ class CeremonyHolder(PublicChecks, Machine):
         self.name, self._randomness = f"holder {number}", randomness
 
     def due_kind(self, state: Any) -> Kind | None:
-        """Return the kind of message that this holder sent last and awaits from the others."""
         return None if isinstance(state, CeremonyDone | CeremonyFailed) else Kind(state.due)
 
     def is_over(self, state: object) -> bool:
-        """Return whether the ceremony has failed."""
         return isinstance(state, CeremonyFailed)
 
     def _find_rule(self, held: Any, entry: Entry) -> Rule | None:
-        """Return the rule for an entry; raises UnexpectedMessageError for a sender that is not a holder."""
         if entry.sender not in self.terms.names:
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} is not a holder of this ceremony")
         return super()._find_rule(held, entry)
@@ -126,7 +122,6 @@ class CeremonyHolder(PublicChecks, Machine):
     # -- a batch of candidates
 
     def _draw(self, state: ModulusSearch) -> Step:
-        """Start a batch: commit to its seeds, and open the products of its residues."""
         return self._next(state, self._products_message(state, self._batch(state), self.number))
 
     @_from_all(ModulusSearch, Kind.RESIDUE_PRODUCTS)
@@ -161,7 +156,6 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._try(self._with_moduli(state, messages))
 
     def _try(self, state: ModulusSearch) -> Step:
-        """Commit to the test values of the candidates under test."""
         return self._commit(state, self._values_message(state, self._batch(state), self.number, self._numbers(state)))
 
     def _commit(self, state: ModulusSearch, values: bytes) -> Step:
@@ -177,7 +171,6 @@ class CeremonyHolder(PublicChecks, Machine):
 
     @_from_all(ModulusSearch, Kind.OPENED_CANDIDATES)
     def check(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
-        """Check every rejected candidate; continue with the next batch, or with the winner."""
         if state.winner is None:
             self._check_rejected_batch(state, messages)
             return self._draw(ModulusSearch(state.material, state.seeds, state.batch + 1))
@@ -266,7 +259,6 @@ class CeremonyHolder(PublicChecks, Machine):
         return self._accuse(state)
 
     def _result(self, state: object) -> KeyShare | None:
-        """Return this holder's key share, once the ceremony is over."""
         return KeyShare(state.key, self.number, state.share) if isinstance(state, CeremonyDone) else None
 
     # -- finding cheaters
@@ -279,7 +271,6 @@ class CeremonyHolder(PublicChecks, Machine):
 
     @_from_all(ExponentSharing, Kind.OPENED_SEEDS)
     def blame(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
-        """Compare all messages with what follows from the opened seeds."""
         search, n = state.search, state.search.modulus
         batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, messages))
         liars = self._liars(search, batch)
@@ -309,7 +300,6 @@ class CeremonyHolder(PublicChecks, Machine):
     @takes(ModulusSearch, Kind.COMPLAINT)
     @takes(ExponentSharing, Kind.COMPLAINT)
     def judge_complaint(self, state: ModulusSearch | ExponentSharing, entry: Entry) -> Step:
-        """Recompute what the complainer received."""
         name, evidence = entry.sender, _evidence(state)
         search, j = evidence.search, self.terms.names.index(name) + 1
         others, sets = self._others(j), self._sets_of(j)
@@ -337,7 +327,6 @@ class CeremonyHolder(PublicChecks, Machine):
     # -- helpers
 
     def _next(self, state: ModulusSearch | ExponentSharing, message: bytes) -> Step:
-        """Post a message, and await the others' messages of its kind."""
         return Step(replace(state, due=kind_of(message).value), (self._post(message),))
 
     def _post(self, data: bytes) -> Post:

@@ -98,11 +98,9 @@ class PublicChecks:
     # -- the frame of a message
 
     def _encode(self, kind: Kind, search: ModulusSearch | None, *parts: bytes) -> bytes:
-        """Encode a message of a batch, or of the time before the first one."""
         return written(self.terms, kind, search.batch if search else 0, self._stage(kind, search), *parts)
 
     def _read(self, kind: Kind, search: ModulusSearch | None, sender: str, data: bytes, length: int) -> Reader:
-        """Return a reader of a message's body, which must have this length in bytes."""
         return opened(self.terms, kind, search.batch if search else 0, self._stage(kind, search), sender, data, length)
 
     def _stage(self, kind: Kind, search: ModulusSearch | None) -> int:
@@ -111,7 +109,6 @@ class PublicChecks:
         return AGAIN if Kind.EXPONENT_COMMITMENTS <= kind <= Kind.OPENED_SEEDS else FIRST
 
     def _noted(self, search: ModulusSearch, kind: Kind, messages: MessagesBySender, **changes: Any) -> ModulusSearch:
-        """Return the state with the digests of messages and other changes."""
         stage = self._stage(kind, search)
         digests = (MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in messages.items())
         return replace(search, digests=(*search.digests, *digests), **changes)
@@ -139,19 +136,16 @@ class PublicChecks:
         return material
 
     def _public_key(self, material: SeedMaterial, owner: int, other: int) -> bytes:
-        """Return the public key of the owner for the other holder."""
         place = SEED_BYTES * (len(self._sets_of(owner)) + self._others(owner).index(other))
         return material.seed_commitments[owner - 1][place : place + SEED_BYTES]
 
     def _sealed(self, material: SeedMaterial, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
-        """Seal one part for each of the other holders."""
         return [
             pairs.seal(secret, self._public_key(material, k, self.number), self._about(kind, self.number, k), parts[k])
             for k, secret in zip(self._others(), material.secrets, strict=True)
         ]
 
     def _read_sealed(self, kind: Kind, search: ModulusSearch | None, messages: MessagesBySender) -> tuple[bytes, ...]:
-        """Return what each holder has sealed for all others."""
         part = self._contribution_bytes() if search is None else byte_length(share_bound(self.terms))
         length = (part + pairs.TAG_BYTES) * len(self._others())
         return tuple(self._read(kind, search, name, data, length).rest() for name, data in messages.items())
@@ -194,7 +188,6 @@ class PublicChecks:
         return self._encode(Kind.RESIDUE_PRODUCTS, state, *commitments, share)
 
     def _with_products(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Add the commitments to the batch's seeds and the opened products of residues."""
         commitments: dict[int, list[bytes]] = {}
         total = np.zeros_like(flat_primes(self.terms))
         for j, (name, data) in enumerate(messages.items(), 1):
@@ -221,7 +214,6 @@ class PublicChecks:
         return self._encode(Kind.RESIDUE_DIFFERENCES, state, pack_residues(self.terms, share))
 
     def _with_differences(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Add the opened multiples of (a - 1)(b - 1)."""
         total = np.zeros_like(flat_primes(self.terms))
         for name, data in messages.items():
             reader = self._read(Kind.RESIDUE_DIFFERENCES, state, name, data, packed_bytes(self.terms))
@@ -236,7 +228,6 @@ class PublicChecks:
         return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
 
     def _with_commitments(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Add the commitments to the next messages."""
         for name, data in messages.items():
             self._read(Kind.COMMITMENT, state, name, data, SEED_BYTES)
         return self._noted(state, Kind.COMMITMENT, messages)
@@ -255,7 +246,6 @@ class PublicChecks:
         return self._encode(Kind.MODULUS_SHARES, state, pack_integers(batch.modulus_share(j, numbers), bound))
 
     def _with_moduli(self, state: ModulusSearch, messages: MessagesBySender) -> ModulusSearch:
-        """Add the candidates, before their first test."""
         chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
         rests = as_array([mpz(0)] * len(chosen))
         for name, data in messages.items():
@@ -450,7 +440,6 @@ class PublicChecks:
         return replace(state, key=threshold_key(self.terms, n, theta, commitments))
 
     def _has_form(self, state: ExponentSharing) -> bool:
-        """Return whether all holders' parts together prove the form of the modulus."""
         sums = state.search.form_sums
         sieved, larger = form_tests(self.terms, state.search.modulus)
         weights, count = form_weights(self.terms, state.search.modulus, sums), len(sieved.bases)
@@ -527,11 +516,9 @@ class PublicChecks:
         return self.terms.step << self.terms.top_bits
 
     def _sets_of(self, holder: int) -> list[int]:
-        """Return the sets that a holder is in."""
         return [s for s, members in enumerate(self.terms.subsets) if holder in members]
 
     def _common_sets(self, one: int, other: int) -> list[int]:
-        """Return the sets that both holders are in."""
         return [s for s in self._sets_of(one) if other in self.terms.subsets[s]]
 
     def _contribution_bytes(self) -> int:
@@ -539,7 +526,6 @@ class PublicChecks:
         return SEED_BYTES * len(self._common_sets(1, 2))
 
     def _opened_sets(self, holder: int | None = None) -> list[int]:
-        """Return the sets that a holder opens."""
         return [s for s in range(len(self.terms.subsets)) if home(self.terms, s) == (holder or self.number)]
 
     def _others(self, holder: int | None = None) -> list[int]:
@@ -574,7 +560,6 @@ class CeremonyReader(PublicChecks):
         return key
 
     def _next_of(self, kind: Kind) -> MessagesBySender:
-        """Return one message of a kind from each holder: the first that was not used."""
         arrived = self._arrived.pop(kind, {})
         while len(arrived) < self.terms.holders:
             entry = next(self._entries, None)
@@ -589,7 +574,6 @@ class CeremonyReader(PublicChecks):
         return {name: arrived[name] for name in self.terms.names}
 
     def _searched(self, state: ModulusSearch) -> ModulusSearch:
-        """Return the state of a batch after its last test."""
         state = self._with_products(state, self._next_of(Kind.RESIDUE_PRODUCTS))
         if any(len(set(several)) != 1 for several in state.commitments):
             raise CheatingError("holders of one set have committed to different seeds of it")
@@ -605,17 +589,14 @@ class CeremonyReader(PublicChecks):
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return the SHA-256 digest."""
     return hashlib.sha256(data).digest()
 
 
 def flat(data: bytes) -> Flat:
-    """Return the int64 array that a state stores as bytes."""
     return np.frombuffer(data, np.int64)
 
 
 def cheated(liars: Sequence[str]) -> CheatingError:
-    """Return the error about holders whose messages do not follow from their seeds."""
     return CheatingError(
         f"{', '.join(liars)} sent other messages than follow from the seeds; start another ceremony without it"
     )

@@ -46,15 +46,12 @@ class SeedMaterial:
 
     @property
     def due(self) -> int:
-        """The kind of message that this holder has sent and waits for from the others."""
         return Kind.SEED_CONTRIBUTIONS if self.seed_commitments else Kind.SEED_COMMITMENTS
 
 
 @storable
 @dataclass(frozen=True)
 class MessageDigest:
-    """The digest of a message of this batch, by which it can be checked later."""
-
     kind: int
     stage: int
     sender: str
@@ -104,13 +101,11 @@ class ModulusSearch:
 
     @property
     def place(self) -> int:
-        """The place of the modulus, once it is found."""
         assert self.winner is not None
         return self.winner
 
     @property
     def modulus(self) -> mpz:
-        """The modulus, once it is found."""
         return self.moduli[self.place]
 
 

@@ -47,8 +47,6 @@ class HolderAnswered:
 
 
 class KeyHolder(Observer):
-    """A key holder's role in one round, "holder J"."""
-
     reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.TALLY_REQUEST})
 
     def __init__(
@@ -143,7 +141,6 @@ class KeyHolder(Observer):
 
     @takes(HolderAnswered, Kind.TALLY_REQUEST)
     def repeat(self, state: HolderAnswered, entry: Entry) -> Step:
-        """Send the same answer to the same request."""
         if self._decode_request(entry) != state.request:
             raise self._refusal()
         return self._answer(state, entry)

@@ -64,7 +64,6 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class with the largest score for X (N, d), shape (N,); ties go to the lower class."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])

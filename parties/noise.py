@@ -131,7 +131,6 @@ class PolyaShares(Shares):
 
     @property
     def bound(self) -> int:
-        """From the tail of the geometric variable that dominates an entry."""
         return math.ceil(Fraction(self._tail_exponent() * (1 + 1e-9)) * self.scale_units)
 
     @cached_property
@@ -156,7 +155,6 @@ class PolyaShares(Shares):
 
     @cached_property
     def _jumps(self) -> Fraction:
-        """Mean number of jumps in one share, over all entries and both signs."""
         mean = MPFR.mul(self._log_miss, -2 * self.dimension)
         numerator, denominator = MPFR.div(mean, self.contributors).as_integer_ratio()
         return Fraction(int(numerator), int(denominator))
@@ -204,7 +202,6 @@ class PolyaShares(Shares):
         return 1 + whole
 
     def _logarithmic_exact(self, u: int, v: int, randomness: Randomness) -> int:
-        """Return the jump from the same 64 bits of each uniform and 576 more."""
         extra = UNIFORM_BITS - 64
         first, second = (midpoint(bits << extra | randomness.bits(extra)) for bits in (u, v))
         chance = MPFR.minus(MPFR.expm1(MPFR.mul(first, self._log_miss)))
@@ -223,7 +220,6 @@ class DiscreteGaussianShares(Shares):
 
     @property
     def bound(self) -> int:
-        """P(|share| >= B) <= 2 exp(-B^2/(2 v)), v the share's variance (Canonne, Kamath, Steinke 2020, prop. 25)."""
         variance = float(self.variance / self.contributors)
         return math.ceil(math.sqrt(2 * variance * self._tail_exponent()) * (1 + 1e-9))
 

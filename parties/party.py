@@ -208,7 +208,6 @@ class RoundParty(Machine):
         return Step(BallotCast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
     def _result(self, state: BallotCast) -> tuple[int, ...]:
-        """Return the content of the ballot: a secret, from which a simulation computes the sum in the clear."""
         return state.values
 
 

@@ -99,7 +99,6 @@ class Agent:
 
     @property
     def head(self) -> Head:
-        """The head of the board, as far as it was read."""
         return self._client.head
 
     @property
@@ -109,12 +108,10 @@ class Agent:
 
     @property
     def signed_entries(self) -> int:
-        """The number of entries that this role has signed."""
         return self._client.place
 
     @property
     def unconfirmed(self) -> int:
-        """The number of own entries that were not read back yet."""
         return len(self._outbox)
 
     def step(self) -> bool:
@@ -169,7 +166,6 @@ class Agent:
             self._store.put("outbox", record.place.to_bytes(8, "big"), b"")
 
     def _is_read(self, entry: Entry) -> bool:
-        """Return whether the role reads a message; reject what is not a message."""
         try:
             return entry.kind in self.role.reads or entry.receiver != BOARD
         except MessageError as error:
@@ -185,7 +181,6 @@ class Agent:
         self._commit(step)
 
     def _commit(self, step: Step) -> None:
-        """Store the next state and the signed entries, within the caller's transaction."""
         self.state = step.state
         self._store.put("role", b"state", encode(step.state))
         for post in step.posts:

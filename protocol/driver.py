@@ -54,8 +54,6 @@ class MemoryMessageBoard:
 
 
 class StoredMessageBoard:
-    """A board in a store, with the phase of every message."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -168,7 +166,6 @@ class Driver:
         return self.results()
 
     def results(self) -> dict[str, Any]:
-        """Return the results of the roles that have one already, by name."""
         results = {name: role.result(self.states[name]) for name, role in self.roles.items() if name in self.states}
         return {name: result for name, result in results.items() if result is not None}
 
@@ -187,7 +184,6 @@ class Driver:
             )
 
     def _deliver(self) -> bool:
-        """Deliver what was posted since the last call; return whether there was anything."""
         for entry in self._board.read(self._cursor):
             self._cursor = entry.number
             for name in self._readers_of(entry):
@@ -245,7 +241,6 @@ class Driver:
         return True
 
     def _record(self, phase: str, entry: Entry) -> None:
-        """Record a message in the transcript, the log and the costs."""
         try:
             title = entry.kind.title
         except MessageError:

@@ -27,7 +27,6 @@ class PsephosError(Exception):
         limit: float | None = None,
         before: bytes = b"",
     ) -> None:
-        """Create an error with a message for people."""
         super().__init__(*message)
         self.culprits, self.option, self.limit, self.before = tuple(culprits), option, limit, before
 

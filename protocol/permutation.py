@@ -24,7 +24,6 @@ def random_permutation(size: int, randomness: Randomness = SYSTEM) -> tuple[int,
 
 
 def check_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """Return the permutation as a tuple; raises InvalidParameter."""
     if sorted(permutation) != list(range(len(permutation))):
         raise InvalidParameter(f"not a permutation of 0 to {len(permutation) - 1}")
     return tuple(permutation)
@@ -39,7 +38,6 @@ def permute(permutation: Sequence[int], entries: Sequence[T]) -> list[T]:
 
 
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
-    """Return the inverse permutation."""
     result = [0] * len(permutation)
     for place, image in enumerate(permutation):
         result[image] = place

@@ -21,7 +21,6 @@ class Randomness(ABC):
         """Return `count` uniform bytes."""
 
     def bits(self, count: int) -> int:
-        """Return a uniform integer in [0, 2**count)."""
         return int.from_bytes(self.draw((count + 7) // 8), "big") >> (-count % 8)
 
     def below(self, bound: int) -> int:
@@ -36,8 +35,6 @@ class Randomness(ABC):
 
 
 class SystemRandomness(Randomness):
-    """The operating system's cryptographic generator."""
-
     def draw(self, count: int) -> bytes:
         return secrets.token_bytes(count)
 
@@ -86,7 +83,6 @@ class RecordedRandomness(Randomness):
         return data
 
     def tape(self) -> bytes:
-        """Return all bytes that were drawn, in order."""
         return bytes(self._tape)
 
     def __repr__(self) -> str:
@@ -101,7 +97,6 @@ class ReplayedRandomness(Randomness):
         self._position = 0
 
     def draw(self, count: int) -> bytes:
-        """Return the next `count` bytes of the tape; raises RandomnessExhausted."""
         end = self._position + count
         if end > len(self._tape):
             raise RandomnessExhausted(

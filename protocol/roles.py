@@ -65,11 +65,9 @@ class Entry:
 
     @property
     def kind(self) -> Kind:
-        """The type of the message; raises MessageError."""
         return kind_of(self.data)
 
     def is_a(self, kind: Kind) -> bool:
-        """Return whether the bytes are a message of this kind."""
         try:
             return self.kind is kind
         except MessageError:
@@ -147,7 +145,6 @@ class Role(ABC):
         return None
 
     def result(self, state: Any) -> Any:
-        """Return the role's result; None if it has none (yet)."""
         return None
 
     def __repr__(self) -> str:
@@ -176,7 +173,6 @@ class DelegatingRole(Role):
         self.inner, self.name, self.reads = inner, inner.name, inner.reads
 
     def unwrap(self, state: Any) -> Any:
-        """Return the state of the inner role, given the state of this role."""
         return state
 
     def wrap(self, state: Any, step: Step) -> Step:
@@ -301,7 +297,6 @@ class Machine(Role):
         """Raise the error of a gathered message as it arrives: later it would be attributed to the last sender."""
 
     def is_over(self, state: Any) -> bool:
-        """Return whether no further message matters; further messages are then not read."""
         return False
 
     def due_kind(self, state: Any) -> Kind | None:
@@ -411,7 +406,6 @@ class Machine(Role):
 
 
 def _wrap(step: Step, before: MachineState | None = None) -> Step:
-    """Return the step of a machine's method as a step of the role, whose state is a `MachineState`."""
     early = () if before is None else before.early
     arrived: tuple[Entry, ...] = ()
     if before is not None and type(before.state) is type(step.state):

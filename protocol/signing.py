@@ -93,7 +93,6 @@ class Roster(Sequence[VerificationKey]):
         return self.raw[place * VERIFICATION_KEY_BYTES : (place + 1) * VERIFICATION_KEY_BYTES]
 
     def has_duplicates(self) -> bool:
-        """Return whether two parties have the same key."""
         return len(set(map(self._encoding, range(len(self))))) < len(self)
 
 
@@ -111,11 +110,9 @@ class SigningKey:
 
     @classmethod
     def generate(cls, randomness: Randomness = SYSTEM) -> SigningKey:
-        """Generate a key."""
         return cls(randomness.draw(32))
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message, 64 bytes."""
         if self._key is None:
             self._key = Ed25519PrivateKey.from_private_bytes(self._seed)
         return self._key.sign(message)

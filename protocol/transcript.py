@@ -55,7 +55,6 @@ class Transcript:
         self._coins: dict[str, RecordedRandomness] = {}
 
     def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
-        """Record a message and return its bytes."""
         digest = hashlib.sha256(data).hexdigest()
         recorded_data = data if self.keeps_secrets else None
         self.messages.append(SentMessage(phase, sender, receiver, kind, len(data), digest, recorded_data))
@@ -72,11 +71,9 @@ class Transcript:
         return self._coins.setdefault(role, RecordedRandomness(source))
 
     def extend(self, messages: Sequence[SentMessage]) -> None:
-        """Append messages that another process of the same run recorded."""
         self.messages.extend(messages)
 
     def view(self, role: str) -> View:
-        """Return a role's view; raises InvalidParameter."""
         if not self.keeps_secrets:
             raise InvalidParameter("this transcript has no views; construct it with secrets=True")
         known = {*self.roles, *self._inputs, *self._coins, *(m.sender for m in self.messages)}
@@ -88,7 +85,6 @@ class Transcript:
         return View(role, dict(self._inputs.get(role, {})), tape, received)
 
     def redacted(self) -> list[dict[str, str | int]]:
-        """Return the messages without their bytes, ready for JSON."""
         return [
             {"phase": m.phase, "from": m.sender, "to": m.receiver, "kind": m.kind, "bytes": m.size, "sha256": m.digest}
             for m in self.messages

@@ -105,7 +105,6 @@ class Kind(IntEnum):
 
     @property
     def title(self) -> str:
-        """The message's name in transcripts and errors."""
         return self.name.lower().replace("_", " ")
 
 
@@ -138,8 +137,6 @@ def messages_in(data: bytes, *kinds: Kind) -> list[bytes]:
 
 
 class ByteReader:
-    """Reads the fields of an encoded value, from its first byte to its last."""
-
     def __init__(self, data: bytes, what: str, offset: int = 0) -> None:
         """Start at an offset; errors call the value `what`, such as "an entry"."""
         self._data, self._what, self._offset = data, what, offset
@@ -160,7 +157,6 @@ class ByteReader:
         return int.from_bytes(self.take(count), "big")
 
     def rest(self) -> bytes:
-        """Return all remaining bytes."""
         return self.take(self._left)
 
     def end(self) -> None:
@@ -170,8 +166,6 @@ class ByteReader:
 
 
 class Reader(ByteReader):
-    """Decodes one message, from its first byte to its last."""
-
     def __init__(self, data: bytes, kind: Kind, session: bytes | None, *, length: int | None = None) -> None:
         """Check a message's kind, its session (None if that is not known yet) and, where only one is valid, its length.
 

@@ -17,7 +17,6 @@ MOST_BYTES = 1 << 26
 
 
 def check_size(data: bytes) -> None:
-    """Raise MessageError if an entry is longer than `MOST_BYTES`."""
     if len(data) > MOST_BYTES:
         raise MessageError(f"an entry of {len(data)} bytes is too long for a board: the limit is {MOST_BYTES}")
 
@@ -42,12 +41,10 @@ class MemoryBoard:
         self.entries: list[bytes] = []
 
     def post(self, data: bytes) -> None:
-        """Append an entry; raises MessageError."""
         check_size(data)
         self.entries.append(data)
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
-        """Return the entries with a number above `after`."""
         return list(enumerate(self.entries[after:], start=after + 1))
 
     def close(self) -> None:

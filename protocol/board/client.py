@@ -117,12 +117,10 @@ class BoardReader:
 
     @property
     def head(self) -> Head:
-        """The head of the log, as far as it was read."""
         return self._history.head
 
     @property
     def joined(self) -> frozenset[str]:
-        """The roles that have joined the study."""
         return frozenset(self._sealing_keys)
 
     def missing_places(self) -> dict[str, list[range]]:
@@ -156,7 +154,6 @@ class BoardReader:
         return CheckedEntry(record, signed, entry, refusal)
 
     def restore(self, record: LogRecord) -> None:
-        """Remember an entry that was checked before."""
         self._history.append(record.leaf)
         if record.author:
             self._leaves[record.author, record.place] = record.leaf
@@ -194,7 +191,6 @@ class BoardReader:
         return replace(record, author=signed.author, place=signed.place, size=size)
 
     def _check_limit(self, author: str, number: int, size: int) -> None:
-        """Raise MessageError if an entry exceeds what its author may post; like any invalid entry it uses no place."""
         limit, posted = self.members.limits.get(author), self._sizes.get(author, 0)
         if limit is not None and posted + size > limit:
             raise MessageError(
@@ -234,7 +230,6 @@ class BoardReader:
             )
 
     def _announced_key(self, number: int, message: Entry) -> bytes:
-        """Return the sealing key of a JOINED message, 32 bytes."""
         reader = Reader(message.data, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
         if message.sender in self._sealing_keys:
             raise UnexpectedMessageError(f"entry {number}: {message.sender} has joined before")
@@ -271,7 +266,6 @@ class BoardClient(BoardReader):
         return entry.signed(self._key).encode()
 
     def forget_secrets(self) -> None:
-        """Forget the key that decrypts messages to this role."""
         self._sealing = None
 
     def __repr__(self) -> str:
@@ -279,6 +273,5 @@ class BoardClient(BoardReader):
 
 
 def _sealing_info(entry: SignedEntry) -> bytes:
-    """Return the context of an encrypted body: it cannot be decrypted in any other place."""
     names = b"".join(bytes([len(name.encode())]) + name.encode() for name in (entry.author, entry.receiver))
     return b"psephos sealed\0" + entry.session + names + entry.place.to_bytes(8, "big")

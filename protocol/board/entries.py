@@ -38,11 +38,9 @@ class SignedEntry:
 
     @property
     def is_readable(self) -> bool:
-        """Whether everybody who has the board can read the body."""
         return self.receiver == BOARD or not self.secret
 
     def signed(self, key: SigningKey) -> SignedEntry:
-        """Return this entry with a signature by its author's key."""
         return replace(self, signature=key.sign(self._signed_content()))
 
     def verify(self, key: VerificationKey) -> None:
@@ -50,7 +48,6 @@ class SignedEntry:
         key.verify(self.signature, self._signed_content())
 
     def encode(self) -> bytes:
-        """Return the bytes that are posted."""
         return self._signed_content() + self.signature
 
     def _signed_content(self) -> bytes:

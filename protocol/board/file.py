@@ -89,7 +89,6 @@ class BoardFile(Database):
             raise BoardError(f"{self._path} is damaged: it has entry {last} but not entry {number + 1}")
 
     def unposted(self) -> Iterator[bytes]:
-        """Yield the entries that were posted on this copy and not yet imported from the board."""
         for (data,) in self._run("SELECT CAST(data AS BLOB) FROM waiting ORDER BY number"):
             yield data
 
@@ -116,7 +115,6 @@ class BoardFile(Database):
         return int(self._run("SELECT count(*) FROM entries")[0][0])
 
     def _extend(self, file: ExportFile, head: Head) -> None:
-        """Append the entries of a file, which follow on `head`, to this copy."""
         if not self.copy:
             raise BoardError(
                 f"{file.path} contains entries of another board, and {self._path} is a board; import it into a copy"
@@ -179,7 +177,6 @@ class ExportFile:
             raise BoardError(f"{path} cannot be read: {error.strerror}") from None
 
     def entries(self) -> Iterator[bytes]:
-        """Yield the entries in order; raises BoardError."""
         while (length := self._take(4)) != _END:
             if int.from_bytes(length, "big") > MOST_BYTES:
                 raise self._damaged()

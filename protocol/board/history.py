@@ -42,7 +42,6 @@ class History:
         self._roots = [EMPTY]
 
     def append(self, leaf: bytes) -> Head:
-        """Append an entry, given its `leaf_hash`, and return the new head."""
         size, node = 1, leaf
         while self._subtrees and self._subtrees[-1][0] == size:
             _, left = self._subtrees.pop()
@@ -56,7 +55,6 @@ class History:
 
     @property
     def head(self) -> Head:
-        """The head after the last entry."""
         return Head(len(self._roots) - 1, self._roots[-1])
 
     def extends(self, head: Head) -> bool:

@@ -74,17 +74,14 @@ def nkey(key: VerificationKey) -> str:
 
 
 def stream_of(session: bytes) -> str:
-    """Return the name of a study's stream."""
     return f"psephos-{session.hex()[:16]}"
 
 
 def subject_of(session: bytes, name: str) -> str:
-    """Return the prefix of the subjects under which a role publishes."""
     return f"psephos.{session.hex()[:16]}.{name.replace(' ', '-')}"
 
 
 def inbox(user: str) -> str:
-    """Return the prefix of the subjects under which the server answers a user."""
     return f"_INBOX.{user}"
 
 
@@ -110,7 +107,6 @@ class _Client(Client):
         self._server, self._secure = server, secure
 
     def _connect_command(self) -> bytes:
-        """Return the first command, which contains the credentials."""
         writer = getattr(self._transport, "_io_writer", None)
         if self._secure and (writer is None or writer.get_extra_info("ssl_object") is None):
             raise BoardError(f"the server at {self._server} does not use TLS, which tls:// requires")
@@ -232,7 +228,6 @@ class NatsBoard:
         self._interrupt(f"no answer from the board at {self._where}: the connection ended")
 
     def _interrupt(self, reason: str) -> None:
-        """End the operation that is in progress with an error."""
         if not self._interruption.done():
             self._interruption.set_result(reason)
 
@@ -371,7 +366,6 @@ class NatsBoard:
         return whole if valid and hashlib.sha256(whole).digest() == digest else data
 
     async def _next_list(self, subject: str, number: int) -> int | None:
-        """Return the number of an author's first list of parts after message `number`."""
         js = self._jetstream()
         try:
             return (await js.get_msg(self._stream, number, f"{subject}.parts", direct=True, next=True)).seq
@@ -379,7 +373,6 @@ class NatsBoard:
             raise BoardError(f"the board at {self._where} does not have a list of parts yet; try again") from None
 
     def close(self) -> None:
-        """Close the connection; requests in progress are cancelled."""
         if not self._loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -416,7 +409,6 @@ class NatsBoard:
             raise self._named_error(error) from None
 
     def _refusal(self) -> str:
-        """Return why a server refuses these credentials, and what to do."""
         if self._key is not None:
             return "it does not know this role's key. Its configuration must be made from this study"
         if self._password:
@@ -458,5 +450,4 @@ def _is_off(value: object) -> bool:
 
 
 def _entry_type(message: RawStreamMsg) -> str:
-    """Return the last part of a message's subject: "entry", "part" or "parts"."""
     return (message.subject or "").rpartition(".")[2]

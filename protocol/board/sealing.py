@@ -31,7 +31,6 @@ class SealingKey:
 
     @classmethod
     def generate(cls, randomness: Randomness = SYSTEM) -> SealingKey:
-        """Generate a key."""
         return cls(randomness.draw(SEALING_KEY_BYTES))
 
     def secret(self) -> bytes:

@@ -42,7 +42,6 @@ def share_bound(terms: CeremonyTerms) -> mpz:
 
 
 def verification_base(terms: CeremonyTerms, n: mpz) -> mpz:
-    """Return v, the square of a hash of the terms and n."""
     modulus = terms.ciphertext_modulus(n)
     return _hashed(terms, n, "verification base", modulus) ** 2 % modulus
 
@@ -90,7 +89,6 @@ def test_ciphertexts(terms: CeremonyTerms, n: mpz) -> tuple[list[mpz], list[int]
 
 
 def opens(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: list[int]) -> bool:
-    """Return whether every t of these partial decryptions combine to these plaintexts."""
     try:
         return all(
             combine(key, {j: parts[j] for j in chosen}) == plaintexts

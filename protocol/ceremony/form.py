@@ -73,7 +73,6 @@ class FormTest:
         return self._powers(self.bases, exponent)
 
     def accepts(self, total: mpz, roots: Sequence[Sequence[mpz]]) -> bool:
-        """Return whether (*) holds."""
         products = [mpz(1)] * len(self.bases)
         for of_holder in roots:
             products = [product * root % self.n for product, root in zip(products, of_holder, strict=True)]
@@ -108,7 +107,6 @@ def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int
 
 
 def _base_count(smallest: int) -> int:
-    """Return the number of bases for primes from `smallest` on."""
     return math.ceil(FORM_BITS / math.log2(smallest))
 
 

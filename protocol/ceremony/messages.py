@@ -22,7 +22,6 @@ MessagesBySender = Mapping[str, bytes]
 
 
 def written(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, *parts: bytes) -> bytes:
-    """Encode a message."""
     return frame(kind, terms.digest, batch.to_bytes(4, "big"), bytes([stage]), *parts)
 
 
@@ -45,7 +44,6 @@ _LONGEST_REASON = 400
 
 
 def failure(terms: CeremonyTerms, why: str) -> bytes:
-    """Encode the message that the key setup failed, with the reason in one line."""
     return frame(Kind.FAILED_CEREMONY, terms.digest, why[:_LONGEST_REASON].encode())
 
 
@@ -70,7 +68,6 @@ def pack_residues(terms: CeremonyTerms, residues: Flat) -> bytes:
 
 
 def packed_bytes(terms: CeremonyTerms) -> int:
-    """Return the length of packed residues in bytes."""
     return sum((count * prime.bit_length() + 7) // 8 for prime, count in zip(terms.primes, terms.draws, strict=True))
 
 
@@ -90,7 +87,6 @@ def unpack_residues(terms: CeremonyTerms, data: bytes, sender: str) -> Flat:
 
 
 def _by_prime(terms: CeremonyTerms, residues: Flat) -> list[Flat]:
-    """Split residues by prime."""
     return np.split(residues, np.cumsum(terms.draws)[:-1])
 
 
@@ -101,7 +97,6 @@ def pack_integers(values: Iterable[Any], bound: mpz) -> bytes:
 
 
 def byte_length(bound: mpz) -> int:
-    """Return the encoded length of integers in [0, bound)."""
     bits: int = bound.bit_length()
     return (bits + 7) // 8
 

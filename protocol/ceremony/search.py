@@ -53,7 +53,6 @@ class Batch:
         self._terms, self._seeds = terms, seeds
 
     def commitment(self, subset: int, number: int) -> bytes:
-        """Return the commitment to the seed of a set, for batch `number`."""
         return commitment(self._seeds[subset], number, subset)
 
     # -- residues
@@ -76,14 +75,12 @@ class Batch:
         return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
 
     def _masked(self, holder: int, share: Flat, name: str) -> Flat:
-        """Return a share plus the holder's share of zero, modulo every prime."""
         terms = self._terms
         mask = zero_share(terms, holder, lambda s, i: _uniform(terms, self._seeds[s], f"zero of {name} {i}"))
         masked: Flat = (share + mask) % flat_primes(terms)
         return masked
 
     def opened(self) -> tuple[Flat, Flat]:
-        """Return y and z as they must be opened, for a batch with all seeds."""
         a, b, c = (sum(self._residues(name).values()) % flat_primes(self._terms) for name in "abc")
         return a * b % flat_primes(self._terms), c * (a - 1) * (b - 1) % flat_primes(self._terms)
 
@@ -149,7 +146,6 @@ class Batch:
         return multiples
 
     def form_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
-        """Return the holder's `form_multiples` modulo R, as they are opened."""
         modulus = form_modulus(self._terms, n)
         return [multiple % modulus for multiple in self.form_multiples(holder, numbers, place, n)]
 
@@ -302,7 +298,6 @@ def form_modulus(terms: CeremonyTerms, n: mpz) -> mpz:
 
 @lru_cache(maxsize=4)
 def _larger_primes(terms: CeremonyTerms) -> mpz:
-    """Return the product of the primes between the largest l and the bound of the form."""
     return odd_primorial(terms.form_bound) // gmpy2.gcd(odd_primorial(terms.form_bound), terms.step)
 
 
@@ -320,7 +315,6 @@ def is_clean(terms: CeremonyTerms, n: mpz, multiple: mpz) -> bool:
 
 
 def sieved_modulus(terms: CeremonyTerms) -> mpz:
-    """Return 3 l_1 .. l_k."""
     return terms.step // 4
 
 
@@ -428,7 +422,6 @@ def _recombined(terms: CeremonyTerms, residues: Flat, tops: Flat) -> Flat:
 
 
 def _integers(limbs: Flat) -> Any:
-    """Return the numbers that these limbs represent, an array of mpz, (numbers,)."""
     limbs = limbs.copy()
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> 16
@@ -437,5 +430,4 @@ def _integers(limbs: Flat) -> Any:
 
 
 def as_array(values: Iterable[mpz]) -> Any:
-    """Return these values as a one-dimensional array of Python objects."""
     return np.fromiter(values, dtype=object)

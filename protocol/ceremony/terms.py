@@ -79,18 +79,15 @@ class CeremonyTerms:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all terms, 32 bytes."""
         numbers = b"".join(number.to_bytes(4, "big") for number in (self.bits, self.holders, self.threshold))
         degree = self.degree.to_bytes(4, "big") if self.degree > 1 else b""
         return hashlib.sha256(b"psephos ceremony\0" + numbers + self.context + degree).digest()
 
     def ciphertext_modulus(self, n: mpz) -> mpz:
-        """Return n^(s+1)."""
         return n ** (self.degree + 1)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the holders, from holder 1."""
         return tuple(f"holder {j}" for j in range(1, self.holders + 1))
 
     @cached_property
@@ -105,7 +102,6 @@ class CeremonyTerms:
 
     @cached_property
     def prime_bits(self) -> int:
-        """Length of p and of q in bits."""
         return self.bits // 2
 
     @cached_property
@@ -127,7 +123,6 @@ class CeremonyTerms:
 
     @cached_property
     def step(self) -> mpz:
-        """S = 12 l_1 .. l_k."""
         return 12 * mpz(math.prod(self.primes))
 
     @cached_property

@@ -147,7 +147,6 @@ class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     @classmethod
     def of(cls, charge: Charge, time: str) -> ChargeRecord:
-        """Return the record of a charge."""
         event, parts = charge.event, b"".join(sorted(charge.parts))
         about = (time, charge.claim.hex(), charge.name, charge.unit, charge.reason)
         if event is None:
@@ -156,13 +155,11 @@ class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     @property
     def event(self) -> PrivacyEvent | None:
-        """The privacy cost; None where the release is not differentially private."""
         if self.epsilon is None:
             return None
         return PrivacyEvent(self.name, self.epsilon, self.delta, self.multiplier, self.distance, self.unit.kind)
 
     def contains(self, digests: frozenset[bytes]) -> bool:
-        """Return whether one of the digests is among the parts."""
         return not digests.isdisjoint(self.parts[place : place + 32] for place in range(0, len(self.parts), 32))
 
 
@@ -319,7 +316,6 @@ class BudgetFile(Database):
     # -- charges
 
     def is_charged(self, charges: Sequence[Charge]) -> bool:
-        """Return whether all of these releases have been charged."""
         claims = {charge.claim for charge in self.charges()}
         return all(charge.claim.hex() in claims for charge in charges)
 
@@ -365,7 +361,6 @@ class BudgetFile(Database):
                 )
 
     def charges(self) -> list[ChargeRecord]:
-        """Return all charged releases, in order."""
         return list(self._log().charges.values())
 
     def totals(self, first: PrivacyUnit | None = None) -> list[BudgetTotal]:
@@ -407,7 +402,6 @@ class BudgetFile(Database):
         return due
 
     def _check_limit(self, limit: PrivacyLimit, charged: Sequence[ChargeRecord], due: Sequence[Charge]) -> None:
-        """Raise BudgetExceededError if all releases together, of whatever unit, pass the limit."""
         counted = [charge for charge in charged if not (limit.exact_sums and charge.parts)]
         new = [charge for charge in due if not (limit.exact_sums and charge.parts)]
         if unbounded := [charge for charge in new if charge.event is None]:
@@ -475,7 +469,6 @@ class BudgetFile(Database):
                     self._append(msgspec.structs.replace(charge, claim=claim))
 
     def _imported(self, claim: str) -> str:
-        """Return the claim that a charge of this file has in others."""
         return _IMPORTED + self._hmac(b"imported", bytes.fromhex(claim))
 
     def _check_charged(self) -> None:
@@ -488,7 +481,6 @@ class BudgetFile(Database):
     # -- the log
 
     def _log(self) -> _Log:
-        """Return what all records say, after checking every tag."""
         with self._transaction():
             about = self._run("SELECT key, last FROM about")
             rows = self._run("SELECT number, content, tag FROM records ORDER BY number")

@@ -55,11 +55,9 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def _run(self, statement: str, *values: Any) -> list[Any]:
-        """Execute a statement and return all its rows."""
         with self._named_errors():
             return self._connection.execute(statement, values).fetchall()
 
@@ -95,7 +93,6 @@ class Database:
             raise self._damaged()
 
     def _create(self) -> None:
-        """Create the tables, and mark the file."""
         for statement in self.statements:
             self._run(statement)
         self._run(f"PRAGMA application_id = {self.application}")

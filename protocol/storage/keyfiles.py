@@ -27,7 +27,6 @@ FilePath = str | os.PathLike[str]
 
 
 def write_key_share(path: FilePath, share: KeyShare) -> None:
-    """Write the key share of one holder to a new file with mode 0600."""
     threshold_key = share.threshold_key
     document = {
         "kty": "psephos key share",
@@ -45,7 +44,6 @@ def write_key_share(path: FilePath, share: KeyShare) -> None:
 
 
 def read_key_share(path: FilePath) -> KeyShare:
-    """Read a key share."""
     with _reading(path, "key share", "psephos key share") as document:
         threshold_key = ThresholdKey(
             _public_key(document["pub"]),
@@ -60,12 +58,10 @@ def read_key_share(path: FilePath) -> KeyShare:
 
 
 def write_signing_key(path: FilePath, key: SigningKey) -> None:
-    """Write a signing key to a new file with mode 0600."""
     _write(path, {"kty": "psephos signing key", "seed": key.seed().hex()})
 
 
 def read_signing_key(path: FilePath) -> SigningKey:
-    """Read a signing key."""
     with _reading(path, "signing key", "psephos signing key") as document:
         return SigningKey(bytes.fromhex(document["seed"]))
 

@@ -102,7 +102,6 @@ class Store(Database):
             self._open(json.loads(json.dumps(identity)))
 
     def _open(self, identity: dict[str, Any]) -> None:
-        """Create the tables of a new file, or check everything that an existing file contains."""
         if self._create_or_check():
             self._run("INSERT INTO secret VALUES (1, ?)", os.urandom(_KEY_BYTES))
             self.put(*_IDENTITY, json.dumps(identity).encode())
@@ -151,7 +150,6 @@ class Store(Database):
             return self._checked(*rows[0])[1] if rows else None
 
     def last(self, space: str) -> bytes | None:
-        """Return the largest name in a space; None if the space is empty."""
         with self._lock:
             name: bytes | None = self._run("SELECT max(name) FROM records WHERE space = ?", space)[0][0]
             return name
@@ -189,7 +187,6 @@ class Store(Database):
         self._run("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", space, name, content, digest)
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             super().close()
 

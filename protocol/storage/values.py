@@ -25,8 +25,6 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class _Codec:
-    """How values of one class are turned into fields and back."""
-
     to_fields: Callable[[Any], dict[str, Any]]
     construct: Callable[..., Any]
 

@@ -86,11 +86,9 @@ class StagedRole(Role):
         self._role_of_stage = lru_cache(maxsize=None)(self._construct_role)
 
     def stage(self, state: StageState) -> Role:
-        """Return the role of the current stage."""
         return self._role_of_stage(state.stage, encode(state.before))
 
     def _construct_role(self, stage: int, encoded_states: bytes) -> Role:
-        """Construct the role of a stage from the last states of the stages before, encoded."""
         last_states = decode(encoded_states)
         results = []
         for number, last_state in enumerate(last_states):
@@ -162,7 +160,6 @@ class StagedRole(Role):
 
 
 def _with_early_key(state: StageState, entry: Entry) -> StageState:
-    """Keep a message if it is the first public key of its sender."""
     senders = {other.sender for other in state.early}
     if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in senders:
         return replace(state, early=(*state.early, entry))
@@ -182,8 +179,6 @@ def _is_read_by(role: Role, entry: Entry) -> bool:
 @storable
 @dataclass(frozen=True)
 class JoinedRoles:
-    """The roles that have joined so far, in the order of the board."""
-
     joined: tuple[str, ...] = ()
 
 
@@ -227,7 +222,6 @@ class ComparingKeys:
     failed: tuple[tuple[str, str], ...] = ()
 
     def describe_failure(self) -> str:
-        """Return a sentence that says which holders report a failure, and why."""
         reports = (f'{names} ("{why}")' for why, names in _senders_by_value(dict(self.failed)).items())
         return f"the ceremony has failed, according to {', '.join(reports)}"
 
@@ -235,8 +229,6 @@ class ComparingKeys:
 @storable
 @dataclass(frozen=True)
 class AgreedKey:
-    """All holders have published this key."""
-
     key: ThresholdKey
 
 
@@ -312,7 +304,6 @@ def _senders_by_value(values: Mapping[str, Any]) -> dict[Any, str]:
 
 
 def encode_key(study: Study, key: ThresholdKey) -> bytes:
-    """Return the message with which a holder publishes the key."""
     size = key.key.ciphertext_bytes
     numbers = (key.theta, key.verification_base, *key.verification_values)
     encoded_numbers = [int(number).to_bytes(size, "big") for number in numbers]
@@ -351,7 +342,6 @@ class PublishedResult:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the content, 32 bytes."""
         return hashlib.sha256(self.content).digest()
 
 

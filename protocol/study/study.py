@@ -240,7 +240,6 @@ class Study:
 
     @property
     def uses_key(self) -> bool:
-        """Whether the holders generate a key."""
         return self.key_bits > 0
 
     @property
@@ -260,12 +259,10 @@ class Study:
 
     @cached_property
     def holders(self) -> tuple[str, ...]:
-        """The names of the holders' roles, in the order of their numbers."""
         return tuple(f"holder {number}" for number in range(1, 1 + sum(1 for m in self.parties if m.holder)))
 
     @cached_property
     def roster(self) -> tuple[VerificationKey, ...]:
-        """The parties' verification keys."""
         return tuple(member.key for member in self.parties)
 
     @cached_property
@@ -326,7 +323,6 @@ class Study:
     # -- as a file
 
     def text(self) -> str:
-        """Return the canonical form, in TOML."""
         file = _StudyFile(
             psephos_study=FORMAT,
             title=self.title,
@@ -370,7 +366,6 @@ class Study:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Study:
-        """Read a study from a file; raises StudyError."""
         try:
             return cls.parse(read_text(path, MOST_BYTES))
         except OSError as error:
@@ -379,7 +374,6 @@ class Study:
             raise StudyError(f"{path} is not a study, because it is not text") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the study to a new file; raises StudyError."""
         try:
             with Path(path).open("x", encoding="utf-8") as file:
                 file.write(self.text())
@@ -400,7 +394,6 @@ def _require(condition: object, message: str) -> None:
 
 
 def _is_time(text: str) -> bool:
-    """Return whether a text is a time with its zone, in ISO 8601, which a clock can show."""
     try:
         time = datetime.fromisoformat(text)
         return time.tzinfo is not None and time.timestamp() > 0
@@ -409,7 +402,6 @@ def _is_time(text: str) -> bool:
 
 
 def _table_of(study: Study, table: type[_T]) -> _T:
-    """Return the table of a study's file with the study's terms."""
     return table(**{name: _written(name, getattr(study, name)) for name in table.__struct_fields__})
 
 
