@@ -1,4 +1,4 @@
-"""Certified upper bounds of the sensitivity of Hamm's releases (docs/design.md, section 4; proofs in docs/theory.md).
+"""Certified upper bounds of the sensitivity of Hamm's releases (docs/theory.md, "Sensitivities").
 
 M parties, N auxiliary samples, K classes, ridge (lambda/2) ||w||^2, ||x|| <= 1, which the caller has checked. Unless
 stated otherwise neighbouring inputs differ in everything one party holds. All values are rounded up.

@@ -29,6 +29,7 @@ PACKAGES = {
 PRINTED = {
     "commands.md": "docs/config/commands_page.py",
     "json.md": "docs/config/json_page.py",
+    "study-fields.md": "docs/config/study_page.py",
     "security/matrix.md": "tests/security/lab/tables.py",
 }
 """Pages that a program prints when the site is built; files link to the program, which stands in the repository."""
@@ -58,7 +59,7 @@ ORDER: list[tuple[str, list[str]]] = [
     ("Security", ["security/"]),
     ("Results", ["accuracy.md", "performance.md", "measurements.md", "compared.md"]),
     ("Examples", ["examples/"]),
-    ("Look up", ["commands.md", "library.md", "report.md", "json.md", "wire.md", "design.md"]),
+    ("Look up", ["commands.md", "library.md", "report.md", "json.md", "study-fields.md", "wire.md", "design.md"]),
 ]
 
 

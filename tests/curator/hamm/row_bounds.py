@@ -1,4 +1,4 @@
-"""The bounds of `psephos.curator.hamm.sensitivity` by the names of their rows in docs/design.md, section 4."""
+"""The bounds of `psephos.curator.hamm.sensitivity` by the names of their rows in docs/theory.md, "Sensitivities"."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def fresh(releases: Iterable[Array], what: str) -> None:
 
 
 def _sensitivity(method: str, law: str, X: Array) -> float:
-    """Of what is noisy, by docs/design.md, section 4; X the public rows as they are used."""
+    """Of what is noisy, by docs/theory.md, "Sensitivities"; X the public rows as they are used."""
     rho = float(np.linalg.norm(X, 2)) / math.sqrt(len(X))
     radius = math.sqrt(0.27846454276107374 / LAM)  # W0(1/e)
     if method == "vote":
