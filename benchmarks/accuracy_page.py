@@ -149,7 +149,7 @@ Written by `python -m benchmarks.accuracy_page` from `python -m benchmarks.accur
 test rows over ten splits, with 20 or 5 draws of the noise in each; a party is protected with all that it holds. The
 release that the [public rule](../docs/own-data.md#the-method) selects is bold. Every draw, of all epsilons, rival
 methods and Gaussian noise too, is in `results/accuracy/`. Where a single record is protected (`--unit record`),
-accuracy is on the page of [the record step](../docs/protocols/record.md#accuracy).
+accuracy is in [the measurements](README.md#the-record-step).
 
 * **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`, for instance
   `psephos run --dataset har --data-dir DIR --parties 1000 --method auto --epsilon 1`. Nobody is trusted: the parties
