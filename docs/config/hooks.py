@@ -30,6 +30,7 @@ PRINTED = {
     "commands.md": "docs/config/commands_page.py",
     "json.md": "docs/config/json_page.py",
     "study-fields.md": "docs/config/study_page.py",
+    "security/attacks.md": "tests/security/lab/attacks.py",
     "security/matrix.md": "tests/security/lab/tables.py",
 }
 """Pages that a program prints when the site is built; files link to the program, which stands in the repository."""

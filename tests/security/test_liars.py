@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,17 +18,16 @@ from psephos.protocol.roles import BOARD, Entry
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.study import StudyTerms
 from tests.psephos.study.cast import Samples
+from tests.security.lab.attacks import attacks
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8")
 
 
-def test_every_attack_of_the_page_has_a_file_of_tests() -> None:
-    attacks = [line for line in PAGE.splitlines() if line.startswith("| ")][2:]
-    named = [re.findall(r"`(tests/[\w/]+\.py)`", row) for row in attacks]
-    assert len(attacks) > 15
+def test_every_attack_of_the_list_has_a_file_of_tests() -> None:
+    named = [one["tests"] for one in attacks()]
+    assert len(named) > 15
     assert all(named)
-    assert [path for paths in named for path in paths if not (ROOT / path).is_file()] == []
+    assert [path for paths in named for path in paths if not (ROOT / "tests" / path).is_file()] == []
 
 
 def test_a_holder_of_a_study_opens_its_own_round_only() -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from psephos.audit.run import CASES
-from tests.security.lab import tables
+from tests.security.lab import attacks, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "security"
 
 
 def page(name: str) -> str:
-    if name == "matrix":  # made when the site is built
-        return tables.page()
+    if name in ("attacks", "matrix"):  # made when the site is built
+        return {"attacks": attacks.page, "matrix": tables.page}[name]()
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
 
