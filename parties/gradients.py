@@ -2,9 +2,8 @@
 
     G_k(w) = sum_j phi(y_j w.x_j),   grad G_k(w) = sum_j phi'(y_j w.x_j) y_j x_j
 
-over the party's own records, ||x_j|| <= 1 and y_j in {-1, +1}. Both losses have |phi'| <= 1, so replacing a record
-changes the sum by at most 2 in the L2 norm (the paper's Proposition 3.1, with L = 1). Norms may exceed 1 by 2^-40
-through rounding, which `psephos.curator.psgd.agreement` adds to the sensitivity.
+over its own records, ||x_j|| <= 1 and y_j in {-1, +1}. Both losses have |phi'| <= 1, so replacing a record changes the
+sum by at most 2 in the L2 norm (Proposition 3.1); `psephos.curator.psgd.agreement` adds what rounding allows.
 """
 
 from __future__ import annotations
@@ -57,7 +56,6 @@ class LocalLoss:
         return int(self.X.shape[1])
 
     def gradient(self, w: ArrayLike) -> Floats:
-        """Compute grad G_k(w), shape (d,), for w of shape (d,)."""
         total: Floats = (self._slope(self.y * (self.X @ np.asarray(w))) * self.y) @ self.X
         return total
 

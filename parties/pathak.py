@@ -1,12 +1,8 @@
 """A data owner in Pathak, Rane and Raj (2010), section 3, from its data to its published share.
 
-The methods are in the order of the protocol. Party 0 (P_1 in the paper) has two more tasks: it draws the secrets that
-the parties share (pi_1 and the key of xi), and it masks the noise in Stage 3. With noise for a public size
-(`public-bound`) stages 1 and 2 are left out: a party adds its share of the noise to its parameters and reshares them.
-
-Charlie must not learn pi_1. Every share of a size therefore reaches him through the party that it is permuted to,
-sealed under his key and re-randomised on the way. Nobody may recognise an incoming ciphertext in an outgoing one, so
-whatever a party computes from others' ciphertexts is re-randomised with mode `full` before it is sent.
+The methods are in the order of the protocol. Party 0 (P_1 in the paper) also draws what the parties share, pi_1 and the
+key of xi, and masks the noise in Stage 3. Charlie must not learn pi_1, and nobody may recognise an incoming ciphertext
+in an outgoing one: whatever a party computes from others' ciphertexts is re-randomised with mode `full`.
 """
 
 from __future__ import annotations
@@ -77,10 +73,9 @@ Messages = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a party added to the sum: a secret, for its owner and for a simulation that checks the sum.
+    """What a party added to the sum, in units of the grid: a secret, for a simulation that checks the sum.
 
-    `size` is what its data set counts as, `parameters` are in units of the grid, and `noise` is its own vector
-    ("printed"), one share ("public-bound"), or one share for every rung ("repaired").
+    `noise` is its own vector ("printed"), one share ("public-bound"), or one share for every rung ("repaired").
     """
 
     size: int = field(repr=False)
@@ -93,8 +88,6 @@ class Contribution:
 
 @dataclass(frozen=True)
 class PathakAgreement:
-    """What a party knows after the agreement, in the variants with stages 1 and 2."""
-
     terms: PathakTerms
     curator_key: PublicKey
     comparison_key: DgkPublicKey
@@ -105,7 +98,7 @@ class PathakAgreement:
 @storable
 @dataclass(frozen=True)
 class AwaitingProposal:
-    """The curator's proposal is awaited."""
+    pass
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,7 @@ class AwaitingMaskedShare:
 
 @dataclass(frozen=True)
 class ComparingSizes:
-    """The comparisons of stage 1 are running; the turns are the last of which it lent its share, or got questions."""
+    """The comparisons of stage 1 are running; the turns are the last that it lent its share in, or got questions."""
 
     agreed: PathakAgreement
     masked: int = field(repr=False)
@@ -160,7 +153,7 @@ class AwaitingNoiseFactors:
 @storable
 @dataclass(frozen=True)
 class PartyResharing:
-    """The other participants' shares for this party are awaited; `own_share` is the share that it made for itself."""
+    """The other participants' shares are awaited; `own_share` is what it made for itself."""
 
     terms: PathakTerms
     noise: Noise = field(repr=False)
@@ -208,10 +201,9 @@ class PathakParty(Machine):
         randomness: Randomness = SYSTEM,
         noise_randomness: Randomness | None = None,
     ) -> None:
-        """Check rows (n, d) of norm at most 1 and labels 0 or 1, and train the local classifier (section 3.1).
+        """Train the local classifier (section 3.1) on rows (n, d) of norm at most 1 and labels 0 or 1.
 
-        Whether a party takes part does not depend on its records: any number of valid rows, of one class or of two, is
-        accepted.
+        Any number of rows, of one class or of two, is accepted: whether a party takes part does not depend on them.
         """
         if not 0 <= number < terms.parties:
             raise InvalidParameter(f"number must be 0 to {terms.parties - 1}, not {number}")
@@ -243,15 +235,14 @@ class PathakParty(Machine):
         return samples, targets.astype(np.int64)
 
     def _train(self, samples: NDArray[np.float64], targets: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Minimise (1/max(n, m)) sum of the losses + (mu/2) ||w||^2, with m the agreed smallest size; returns (d,)."""
+        """Minimise (1/max(n, m)) sum of the losses + (mu/2) ||w||^2, with m the agreed smallest size."""
         terms, size = self.terms, len(targets)
         if not size:
             return np.zeros(terms.features)
         # train_parties divides the losses by n, so their sum over m is its objective times n/m.
         lam = terms.strong_convexity * max(size, terms.smallest_size) / size
-        weights: NDArray[np.float64] = train_parties(
-            samples, targets, [size], classes=2, lam=lam, tolerance=terms.tolerance
-        )[0]
+        trained = train_parties(samples, targets, [size], classes=2, lam=lam, tolerance=terms.tolerance)
+        weights: NDArray[np.float64] = trained[0]
         return weights
 
     # -- agreement
@@ -261,12 +252,12 @@ class PathakParty(Machine):
 
     @gathers(AwaitingProposal, Kind.PROPOSAL, _curator)
     def agree(self, state: AwaitingProposal, messages: Messages) -> Step:
-        """Check the curator's proposal; party 0 draws pi_1 and sends it with the group key to the other parties."""
+        """Check the proposal; party 0 draws pi_1 and sends it with the group key to the other parties."""
         proposal = Proposal.decode(messages[CURATOR], test_key=self._test_key)
         terms = proposal.terms
         self.terms.check_agrees(terms, self.name)
         if proposal.keys is None:
-            noise = tuple(noise_share(terms, terms.smallest_size, self._noise_randomness))
+            noise = noise_share(terms, terms.smallest_size, self._noise_randomness)
             return self._reshare(terms, [w + e for w, e in zip(self._parameters, noise, strict=True)], (noise,))
         check_room(proposal.keys[0])
         noise_plan(terms, proposal.keys[0])
@@ -304,12 +295,11 @@ class PathakParty(Machine):
 
     @gathers(AwaitingSizeShare, Kind.SIZE_SHARE, _permuted_here)
     def forward_share(self, state: AwaitingSizeShare, messages: Messages) -> Step:
-        """Forward the share that is permuted to this party (step 3). Raises MessageError, CiphertextError."""
+        """Forward the share that is permuted to this party (step 3)."""
         (data,) = messages.values()
         return self._forward(state.agreed, SizeShare.decode(data, state.agreed.terms, state.agreed.curator_key))
 
     def _forward(self, agreed: PathakAgreement, message: SizeShare, posts: Sequence[Post] = ()) -> Step:
-        """Send xi(a) and the re-randomised sealed b to Charlie."""
         group_key = agreed.group_key.public_key
         mode = "half" if group_key.form == "psephos" else "full"
         encryptor = Encryptor(group_key, mode, randomness=self._randomness, expected=1)  # type: ignore[arg-type]
@@ -330,7 +320,6 @@ class PathakParty(Machine):
 
     @gathers(ComparingSizes, Kind.OPPONENTS, _curator)
     def lend_share(self, state: ComparingSizes, messages: Messages) -> Step:
-        """Send the low bits of the masked share to the opponents that Charlie names (step 6)."""
         named = Opponents.decode(messages[CURATOR], state.agreed.terms, self.number)
         self._check_turn(named.turn, state.lending_turn)
         low = LentShare(named.turn, state.masked & ((1 << LENT_BITS) - 1))
@@ -339,7 +328,6 @@ class PathakParty(Machine):
 
     @gathers(ComparingSizes, Kind.QUESTIONS, _curator)
     def borrow_shares(self, state: ComparingSizes, messages: Messages) -> Step:
-        """Receive Charlie's questions of a turn, and wait for the opponents' shares."""
         questions = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
         self._check_turn(questions.turn, state.answering_turn)
         return Step(AwaitingLentShares(replace(state, answering_turn=questions.turn), questions))
@@ -350,13 +338,12 @@ class PathakParty(Machine):
 
     @gathers(AwaitingLentShares, Kind.LENT_SHARE, _opponents)
     def answer_questions(self, state: AwaitingLentShares, messages: Messages) -> Step:
-        """Answer this turn's comparisons, all in one message (step 6). Raises MessageError, ShareRangeError."""
+        """Answer this turn's comparisons, all in one message (step 6)."""
         questions, agreed, masked = state.questions, state.standing.agreed, state.standing.masked
         shares = [masked - LentShare.decode(data, agreed.terms, questions.turn).value for data in messages.values()]
-        answers = answer(
-            agreed.comparison_key, shares, questions.questions, bits=KEYED_SIZE_BITS, randomness=self._randomness
-        )
-        message = Answers(questions.turn, tuple(answers), agreed.comparison_key)
+        key, coins = agreed.comparison_key, self._randomness
+        answers = answer(key, shares, questions.questions, bits=KEYED_SIZE_BITS, randomness=coins)
+        message = Answers(questions.turn, tuple(answers), key)
         return Step(state.standing, (post(agreed.terms, CURATOR, message),))
 
     # -- stage 2: the encrypted noise of the smallest data set
@@ -365,15 +352,14 @@ class PathakParty(Machine):
     def vote_rung(self, state: ComparingSizes, messages: Messages) -> Step:
         """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's rung.
 
-        The encryptions of 0 have the same distribution as the re-randomised selection: mode `half` would keep the
-        Jacobi symbol 1 and disclose the rung.
+        Encryptions of 0 in mode `half` would have the Jacobi symbol 1 and disclose the rung.
         """
         agreed, terms = state.agreed, state.agreed.terms
         selection = self._decode(messages[CURATOR], Kind.SELECTION, agreed, terms.parties)
         selected = selection[agreed.permutation[self.number]]
         if not terms.joint:
             noise = own_noise(terms, self._size, self._noise_randomness)
-            return self._add_noise(agreed, (selected,), [noise])
+            return self._add_noise(agreed, (selected,), (noise,))
         rungs = [mpz(1)] * len(terms.ladder)
         rungs[terms.rung(self._size)] = selected
         vote = self._full(agreed.curator_key, tuple(rungs))
@@ -387,7 +373,7 @@ class PathakParty(Machine):
 
     @gathers(AwaitingRungVotes, Kind.RUNG_VOTE, _others)
     def combine_rungs(self, state: AwaitingRungVotes, messages: Messages) -> Step:
-        """Party 0: send the product of all votes, zeta of the one-hot e, to all parties. Raises as `vote_rung`."""
+        """Party 0: send the product of all votes, zeta of the one-hot e, to all parties."""
         agreed, product = state.agreed, state.vote
         for data in messages.values():
             vote = self._decode(data, Kind.RUNG_VOTE, agreed, len(product))
@@ -404,18 +390,13 @@ class PathakParty(Machine):
         return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
 
     def _add_noise(
-        self,
-        agreed: PathakAgreement,
-        bases: tuple[mpz, ...],
-        vectors: Sequence[Sequence[int]],
-        posts: Sequence[Post] = (),
+        self, agreed: PathakAgreement, bases: tuple[mpz, ...], noise: Noise, posts: Sequence[Post] = ()
     ) -> Step:
         """Compute psi_j, the selection to the power of this party's packed noise, re-randomised (steps 3 and 4).
 
         Without the re-randomisation the exponent, a small number, could be found by exhaustive search.
         """
         key, bound = agreed.curator_key, noise_bound(agreed.terms)
-        noise = tuple(tuple(vector) for vector in vectors)
         # The offset that makes entries positive is selected with the noise, so it counts exactly once.
         plan = noise_plan(agreed.terms, key)
         packed = [plan.pack([entry + bound for entry in vector]) for vector in noise]
@@ -456,7 +437,7 @@ class PathakParty(Machine):
 
     @gathers(PartyResharing, Kind.RESHARE, lambda self, state: [CURATOR, *_others(self, state)])
     def publish(self, state: PartyResharing, messages: Messages) -> Step:
-        """Publish the sum of all shares received, this party's share of K w_s. Raises MessageError, ShareRangeError."""
+        """Publish the sum of all shares received, this party's share of K w_s."""
         terms, bits = state.terms, modulus_bits(state.terms)
         received = [Share.decode(data, Kind.RESHARE, terms).values for data in messages.values()]
         total = add_shares([state.own_share, *received], bits)

@@ -1,8 +1,7 @@
 """A party's noise in the protocol of Pathak, Rane and Raj (2010), in integer units of the parameters' grid.
 
-Printed variant: the whole noise vector for the sum of the parameters, drawn for the party's own size (Stage 2, step 3).
-The paper draws eta for the average and multiplies by K later. An integer multiplied by K would leave the sum modulo K
-without noise, so K eta itself is drawn here. The other variants draw shares of discrete Laplace noise.
+The paper draws eta for the average and multiplies by K later, which would leave an integer sum modulo K without noise,
+so K eta itself is drawn here. The variants other than the printed one draw shares of discrete Laplace noise.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 
-def own_noise(terms: PathakTerms, size: int, randomness: Randomness = SYSTEM) -> list[int]:
+def own_noise(terms: PathakTerms, size: int, randomness: Randomness = SYSTEM) -> tuple[int, ...]:
     """Draw the printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound]."""
     scale, bound = noise_scale(terms, size), noise_bound(terms)
     noise = DiscreteLaplace(terms.features, scale).sample(randomness)
-    return [max(-bound, min(bound, entry)) for entry in noise]
+    return tuple(max(-bound, min(bound, entry)) for entry in noise)
 
 
-def noise_share(terms: PathakTerms, size: Fraction | int, randomness: Randomness = SYSTEM) -> list[int]:
+def noise_share(terms: PathakTerms, size: Fraction | int, randomness: Randomness = SYSTEM) -> tuple[int, ...]:
     """Draw a party's share of the noise for data sets of `size` samples: d integers in [-noise_bound, noise_bound]."""
     contributors = terms.parties - terms.excluded
     shares = PolyaShares(terms.features, terms.parties, contributors, noise_scale(terms, size))
-    return shares.share(randomness)
+    return tuple(shares.share(randomness))
 
 
-def rung_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> list[list[int]]:
-    return [noise_share(terms, size, randomness) for size in terms.ladder]
+def rung_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> tuple[tuple[int, ...], ...]:
+    return tuple(noise_share(terms, size, randomness) for size in terms.ladder)

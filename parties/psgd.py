@@ -1,9 +1,8 @@
 """A party and a key holder in private stochastic gradient descent (Rajkumar and Agarwal 2012, Procedure 3).
 
-Every ballot costs privacy. The party therefore computes the points of the descent itself (`protocol.psgd.state`) and
-answers only the next step, at the point that follows from the previous sums. The ledger stores each ballot, so that a
-restarted party sends the same bytes; a second ballot with fresh noise at the same point would be a release without
-accounting. A holder likewise opens one product per step, and publishes its sum.
+Every ballot costs privacy: a party computes the points of the descent itself (`protocol.psgd.state`), answers only the
+next step at the point that follows, and stores each ballot, so that a restarted party sends the same bytes. A holder
+opens one product per step, and publishes its sum.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def _within(draw: Callable[[], list[int]], bound: int) -> list[int]:
 
 
 def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """Draw a party's fixed noise eta_k, normal, `dimension` integers in lattice units. Once per series."""
+    """Draw a party's fixed noise eta_k, normal, in lattice units. Once per series."""
     sigma = series.fixed_sigmas[party]
     if not sigma:
         return [0] * series.dimension
@@ -68,7 +67,7 @@ def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> 
 
 
 def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """Draw a party's share of the step noise rho_t, `dimension` integers in lattice units; fresh at every call."""
+    """Draw a party's share of the step noise rho_t in lattice units; fresh at every call."""
     scale = series.scale_at(step)
     if series.step_law == "none":
         return [0] * series.dimension
@@ -92,7 +91,7 @@ class GradientPartyState:
         eta: its fixed noise. A secret.
         answered: the last step that it answered or skipped; 0 before the first.
         vector: plaintext of its ballot of that step, for a simulation that compares sums. A secret.
-        clipped: number of gradients that were scaled down. It depends on the data, so it is a secret.
+        clipped: number of gradients that were scaled down. A secret.
     """
 
     progress: DescentState
@@ -149,9 +148,7 @@ class GradientParty(Machine):
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         """Process the entries as `Machine.receive`, then post one ballot in the open step, unless it is answered.
 
-        Steps that were over before they reached this party are not answered. Neither is a step that fails, with
-        AlreadyCastError (answered before, at another point or in another round) or GradientBoundError among the
-        refusals.
+        A step that fails is not answered, with AlreadyCastError or GradientBoundError among the refusals.
         """
         step = super().receive(state, entries)
         own: GradientPartyState = step.state.state
@@ -170,7 +167,6 @@ class GradientParty(Machine):
         return replace(step, state=replace(step.state, state=replace(own, answered=announcement.step)))
 
     def _ballot(self, state: GradientPartyState, announcement: Announcement) -> tuple[GradientPartyState, bytes]:
-        """Encrypt and sign the ballot of a step, once; return the state after it and the encoded ballot."""
         # The plaintext of a ballot that was made before a restart is not stored.
         round_, after = self.terms.round(announcement), replace(state, vector=())
 
@@ -215,9 +211,7 @@ class GradientParty(Machine):
 class SeriesHolderState:
     """The state of a key holder in a descent: also that of the `KeyHolder` in the latest announced step.
 
-    Attributes:
-        parts: partial decryptions of that step's product, until this holder has published the sum.
-        published: number of that step, once this holder has published its sum.
+    `parts` are partial decryptions of its product, until this holder has `published` the step's sum.
     """
 
     progress: DescentState
@@ -227,10 +221,7 @@ class SeriesHolderState:
 
 
 class SeriesHolder(Machine):
-    """A key holder's role in one series, "holder J": a `KeyHolder` in the round of each announced step.
-
-    Partial decryptions and sums are posted on the board, for roles that do not multiply ballots.
-    """
+    """A key holder's role in one series, "holder J": a `KeyHolder` with public openings in the round of each step."""
 
     reads = (KeyHolder.reads - {Kind.NOISE_BALLOT}) | {Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM}
 

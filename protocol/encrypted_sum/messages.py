@@ -64,7 +64,6 @@ class Ballot:
 
     @classmethod
     def encoded_length(cls, round_: Round) -> int:
-        """Return the largest length of a ballot of the round in bytes."""
         return HEADER_BYTES + _PARTY_BYTES + SIGNATURE_BYTES + round_.vector_bytes + proof_bytes(round_)[1]
 
     @classmethod

@@ -47,7 +47,6 @@ class OpenedSum:
 
     @property
     def ballots(self) -> int:
-        """M, which every sensitivity is stated for."""
         return len(self.parties)
 
 

@@ -53,8 +53,6 @@ from psephos.protocol.wire import Kind
 
 @dataclass(frozen=True)
 class RejectedBallot:
-    """A ballot that was not counted: its index in the batch, and why."""
-
     place: int
     error: PsephosError
 
@@ -124,7 +122,6 @@ class BallotProduct:
         return True
 
     def _check(self, ballot: Ballot) -> None:
-        """Raise CiphertextError or ProofError for a ballot with a non-unit or a proof that does not hold."""
         if not product_is_unit(self.round.key, ballot.ciphertexts):
             raise CiphertextError(f"party {ballot.party} sent a ciphertext that shares a factor with n")
         check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
@@ -171,7 +168,6 @@ class BallotProduct:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every party's ballot and all noise that there can be is in the product."""
         return self.members.bit_count() == self.round.senders
 
     def check_minimum(self) -> None:
@@ -185,7 +181,6 @@ class BallotProduct:
             )
 
     def vector(self) -> EncryptedVector:
-        """Return the encrypted sum; raises as `check_minimum`."""
         self.check_minimum()
         return EncryptedVector(self.round.key, self.round.plan, self.columns, self.addends)
 
@@ -245,7 +240,6 @@ class VoteClosed:
         return replace(self, confirmed=(*self.confirmed, (confirmation.holder, confirmation.product_digest)))
 
     def agreeing(self, digest: bytes) -> list[int]:
-        """Return the holders that have confirmed the product with this digest."""
         return [holder for holder, product in self.confirmed if product == digest]
 
 
@@ -282,7 +276,6 @@ class Observer(Machine):
         return self.closed(VoteClosed(state.members, state.columns))
 
     def closed(self, state: VoteClosed) -> Step:
-        """End the vote; a subclass may post a message."""
         return Step(state)
 
     @takes(VoteClosed, Kind.BALLOT)

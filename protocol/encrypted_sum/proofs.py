@@ -76,7 +76,6 @@ def _naming_sender(round_: Round, place: int) -> Iterator[None]:
 
 
 def opening_proof_bytes(round_: Round) -> int:
-    """Return the length of a partial decryption's proof, in bytes."""
     return 0 if round_.proofs == "none" else OpeningProof.encoded_length(round_.threshold_key)
 
 
@@ -88,7 +87,6 @@ def prove_opening(
     *,
     randomness: Randomness = SYSTEM,
 ) -> bytes:
-    """Prove that `values` are the holder's partial decryptions of `ciphertexts`."""
     if round_.proofs == "none":
         return b""
     key, statement = round_.threshold_key, _opening_statement(round_, share.holder)

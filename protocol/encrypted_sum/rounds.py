@@ -181,7 +181,6 @@ class Round:
         return len(self.roster) + (self.threshold_key.holders if self.holder_noise else 0)
 
     def holder_place(self, holder: int) -> int:
-        """Return the place of a key holder, 1 .. n, among the senders."""
         return len(self.roster) + holder - 1
 
     def sender(self, place: int) -> str:
@@ -212,7 +211,6 @@ class Round:
 
     @property
     def vector_bytes(self) -> int:
-        """Length of an encoded, encrypted vector."""
         return self.plan.ciphertexts * self.key.ciphertext_bytes
 
     def verification_key(self, party: int) -> VerificationKey:

@@ -17,8 +17,6 @@ from psephos.protocol.paillier.keys import PublicKey
 
 
 class CiphertextKey(Protocol):
-    """n, N, and the length of an encoded ciphertext."""
-
     @property
     def modulus(self) -> mpz: ...
 

@@ -35,7 +35,6 @@ class CombShape:
 
     @property
     def table_entries(self) -> int:
-        """Number of stored elements; computing them takes about as many multiplications."""
         return self.tables << self.rows
 
     @property
@@ -99,7 +98,6 @@ class FixedBaseComb:
         return randomness.draw(size)
 
     def drawn_powers(self, strings: Sequence[bytes]) -> list[mpz]:
-        """Return base^e for each exponent from `draw`."""
         mask, width = (1 << self.shape.rows) - 1, self.shape.tables * self.shape.columns
         digits = np.frombuffer(b"".join(strings), dtype=np.uint16).reshape(len(strings), width) & mask
         batches = (digits[at : at + _TOGETHER] for at in range(0, len(digits), _TOGETHER))

@@ -56,7 +56,6 @@ def fixed_base(key: PublicKey) -> mpz:
 
 
 def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
-    """Draw a uniform unit modulo n."""
     n = key.modulus
     while True:
         unit = mpz(randomness.below(key.n))

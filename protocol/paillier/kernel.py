@@ -118,7 +118,6 @@ class Ring:
         return [gmpy2.powmod_sec(number, exponent, self.modulus) for number in numbers]
 
     def products(self, *rows: Sequence[mpz]) -> list[mpz]:
-        """Return the entrywise product of rows of numbers."""
         return [reduce(lambda a, b: a * b % self.modulus, column) for column in zip(*rows, strict=True)]
 
     def multi_power(self, tables: Array, digits: Array) -> mpz:
@@ -181,7 +180,6 @@ class _IfmaRing(Ring):
         return [self._joined(digits[at : at + self._digits][::-1]) for at in range(0, len(digits), self._digits)]
 
     def _compute(self, left: Array, right: Array, exponent: bytes | None = None) -> Array:
-        """Return products of two arrays, or powers of `left` if there is an exponent."""
         out = np.empty_like(left)
         _ifma.compute_digits(out, left, right, exponent, self._moduli, self._inverse, self._digits)
         return out

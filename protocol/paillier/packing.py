@@ -72,13 +72,11 @@ class PackingPlan:
         return cls(length, addends, minimum, maximum, key.bits, key.degree)
 
     def check_key(self, key: PublicKey) -> None:
-        """Raise WrongKeyError for a key of another length or degree."""
         if (key.bits, key.degree) != (self.key_bits, self.degree):
             raise WrongKeyError(f"the plan is for {self.key_bits}-bit keys of degree {self.degree}, not for {key!r}")
 
     @property
     def _capacity(self) -> int:
-        """Usable length of a plaintext in bits."""
         return self.degree * (self.key_bits - 1)
 
     @cached_property
@@ -96,7 +94,6 @@ class PackingPlan:
 
     @cached_property
     def ciphertexts(self) -> int:
-        """Number of ciphertexts of one encrypted vector."""
         return -(-self.length // self.slots_per_plaintext)
 
     @cached_property
@@ -150,7 +147,6 @@ class PackingPlan:
         return -(-self.slots_per_plaintext // self._powers.size)
 
     def _check(self, values: IntegerVector) -> None:
-        """Raise PackingError unless these are `length` integers in range."""
         if isinstance(values, np.ndarray):
             if values.ndim != 1 or values.dtype.kind not in "iu":
                 raise PackingError(f"the values must be a vector of integers, not {values.dtype}, {values.shape}")

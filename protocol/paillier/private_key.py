@@ -81,7 +81,6 @@ class PrivateKey:
         return int(lam * gmpy2.invert(lam, self.public_key.plaintext_modulus))
 
     def check_owns(self, key: PublicKey) -> None:
-        """Raise WrongKeyError if `key` has another modulus or degree."""
         if (key.n, getattr(key, "degree", 1)) != (self.public_key.n, self.public_key.degree):
             raise WrongKeyError(f"this private key belongs to {self.public_key!r}, not to {key!r}")
 

@@ -49,7 +49,6 @@ def evaluate(coefficients: Sequence[int], point: int) -> int:
 
 
 def lagrange_numerators(points: Collection[int], holders: int) -> dict[int, int]:
-    """Return integer Lagrange coefficients."""
     delta = math.factorial(holders)
     numerators = {}
     for j in points:

@@ -52,7 +52,6 @@ class Answer:
 
     @classmethod
     def decode(cls, data: bytes, key: DgkPublicKey, bits: int) -> Answer:
-        """Decode a received answer; raise MessageError or CiphertextError."""
         if len(data) != cls.encoded_length(key, bits) or data[0] > 1:
             raise MessageError("the bytes are not an answer to a comparison of this size")
         return cls(received_ciphertexts(key, data[1:], bits + 1), data[0])

@@ -30,7 +30,6 @@ _MAGIC = b"PSEPHOS DGK\x01"
 
 
 def plaintext_modulus(comparison_bits: int) -> int:
-    """Return the least prime u > 3 l + 2, for comparisons of l bits (see psephos.protocol.pathak.comparison)."""
     return int(gmpy2.next_prime(max(3 * comparison_bits + 2, DGK_MINIMUM_PLAINTEXTS - 1)))
 
 
@@ -97,13 +96,11 @@ class DgkPublicKey:
         return self.comb(max(4096, count)).random_powers(count, randomness)
 
     def comb(self, powers: int) -> FixedBaseComb:
-        """Return the comb of h for about so many powers."""
         bits, size, rounded = 5 * self.subgroup_bits // 2, self.ciphertext_bytes, 1 << (powers - 1).bit_length()
         shape = best_shape(bits, powers=rounded, entry_bytes=size, memory=16_000_000)
         return shared_comb(self.h, ring(self.n), shape)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
-        """Encrypt small non-negative integers m as g^m h^r."""
         n, g = self.n, self.g
         blinds = self.blinds(len(plaintexts), randomness)
         return tuple([gmpy2.powmod(g, m, n) * r % n for m, r in zip(plaintexts, blinds, strict=True)])
@@ -162,7 +159,6 @@ def generate_dgk_key(
     inverse = gmpy2.invert(p, q)
 
     def joined(of_p: mpz, of_q: mpz) -> mpz:
-        """Combine residues modulo p and q."""
         return of_p + p * ((of_q - of_p) * inverse % q)
 
     g = joined(_of_order((u, v_p), p, randomness), _of_order((u, v_q), q, randomness))
@@ -186,7 +182,6 @@ def _prime_with(u: int, t: int, bits: int, randomness: Randomness) -> tuple[mpz,
 
 
 def _of_order(primes: tuple[int | mpz, ...], p: mpz, randomness: Randomness) -> mpz:
-    """Draw a uniform element modulo p whose order is the product of these primes."""
     order = math.prod(primes)
     while True:
         element = gmpy2.powmod_sec(1 + randomness.below(int(p) - 1), (p - 1) // order, p)

@@ -48,8 +48,6 @@ LENT_BITS = KEYED_SIZE_BITS + 1
 
 
 class _Message(ABC):
-    """Base class of the messages."""
-
     kind: Kind
 
     @abstractmethod
@@ -80,7 +78,6 @@ def post(terms: PathakTerms, receiver: str, message: _Message) -> Post:
 
 
 def _encode_modulus(key: PublicKey) -> bytes:
-    """Encode the length, the form and the modulus of a key."""
     size = (key.bits + 7) // 8
     return size.to_bytes(2, "big") + bytes([key.form == "psephos"]) + int(key.n).to_bytes(size, "big")
 
@@ -186,7 +183,6 @@ class SizeShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, curator_key: PublicKey) -> Self:
-        """Decode. Every value of the share's bytes is in its range."""
         width = SHARE_BITS // 8
         reader = Reader(data, cls.kind, terms.digest, length=width + curator_key.ciphertext_bytes)
         return cls(reader.integer(width), received_ciphertexts(curator_key, reader.rest(), 1)[0], curator_key)
@@ -250,7 +246,6 @@ class Opponents(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, owner: int) -> Self:
-        """Decode; `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
         message = cls(*_take_opponents(reader, terms, owner))
         reader.end()
@@ -273,7 +268,6 @@ class Questions(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, owner: int, comparison_key: DgkPublicKey) -> Self:
-        """Decode; `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
         turn, opponents = _take_opponents(reader, terms, owner)
         flat = received_ciphertexts(comparison_key, reader.rest(), len(opponents) * KEYED_SIZE_BITS)
@@ -376,7 +370,6 @@ class Share(_Message):
 
     @classmethod
     def decode(cls, data: bytes, kind: Kind, terms: PathakTerms) -> Self:
-        """Decode; entries have one byte more than m bits need, so ranges are checked."""
         bits = modulus_bits(terms)
         width = bits // 8 + 1
         reader = Reader(data, kind, terms.digest, length=width * terms.features)

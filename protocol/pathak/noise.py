@@ -83,10 +83,8 @@ def modulus_bits(terms: PathakTerms) -> int:
 
 
 def mask_bits(terms: PathakTerms) -> int:
-    """Return the length of party 0's mask s in bits: 80 bits more than the range of the noise."""
     return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + HIDING_BITS
 
 
 def noise_plan(terms: PathakTerms, key: PublicKey) -> PackingPlan:
-    """Return the packing plan of a noise vector, whose slots hold the noise, its offsets and the mask."""
     return PackingPlan.for_key(key, length=terms.features, addends=1, maximum=(1 << (mask_bits(terms) + 1)) - 1)

@@ -14,7 +14,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 def split_vector(
     vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM
 ) -> list[list[int]]:
-    """Split a vector into additive shares."""
     if parts < 2 or modulus_bits < 1:
         raise InvalidParameter("sharing needs at least two parts and a modulus of at least one bit")
     mask = (1 << modulus_bits) - 1
@@ -26,7 +25,6 @@ def split_vector(
 
 
 def check_shares(shares: Sequence[int], length: int, modulus_bits: int) -> None:
-    """Raise ShareRangeError unless these are `length` integers in [0, 2^m)."""
     if len(shares) != length:
         raise ShareRangeError(f"a share has {length} entries, not {len(shares)}")
     if any(not 0 <= entry < 1 << modulus_bits for entry in shares):

@@ -121,7 +121,6 @@ class PathakTerms:
 
     @property
     def finds_smallest(self) -> bool:
-        """Whether stages 1 and 2 run."""
         return self.variant != "public-bound"
 
     @property
@@ -131,7 +130,6 @@ class PathakTerms:
 
     @property
     def turns(self) -> int:
-        """Largest number of rounds of comparisons."""
         return 1 if self.comparisons == "all-pairs" else (self.parties - 1).bit_length()
 
     @property
@@ -170,7 +168,6 @@ class PathakTerms:
 
     @classmethod
     def decode(cls, data: bytes) -> PathakTerms:
-        """Decode received terms; raise MessageError or InvalidParameter."""
         try:
             decoded = json.loads(data)
             if not isinstance(decoded, dict) or set(decoded) != {*(f.name for f in fields(cls)), *_FIXED}:

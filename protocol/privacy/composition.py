@@ -89,7 +89,6 @@ def _sum_on_grid(many: PrivacyLoss, few: PrivacyLoss) -> tuple[Vector, Vector]:
 
 
 def responses(epsilon: float, count: int) -> PrivacyLoss:
-    """Return the loss of `count` epsilon-private mechanisms together."""
     from scipy.special import gammaln
 
     ones = np.arange(count + 1, dtype=np.float64)

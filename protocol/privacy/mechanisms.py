@@ -63,7 +63,6 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """Return `delta` as a float; raise InvalidParameter unless it lies in (0, 1)."""
     value = _number(delta, "delta")
     if not 0.0 < value < 1.0:
         raise InvalidParameter(f"delta is {delta}; it must lie strictly between 0 and 1 (1e-6 is usual)")
@@ -71,7 +70,6 @@ def check_delta(delta: float) -> float:
 
 
 def _number(value: float, name: str) -> float:
-    """Convert to a float; raise InvalidParameter if this is impossible."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -79,13 +77,11 @@ def _number(value: float, name: str) -> float:
 
 
 def _check_positive(value: float, name: str) -> None:
-    """Raise InvalidParameter unless the value is positive and finite."""
     if not (math.isfinite(value) and value > 0):
         raise InvalidParameter(f"the {name} is {value}; it must be a finite number above 0")
 
 
 def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
-    """Check the parameters of a mechanism; raises InvalidParameter or GridTooCoarseError."""
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
     if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
@@ -129,7 +125,6 @@ def _normals(count: int, randomness: Randomness) -> list[Any]:
 
 
 def _rounded(factor: Any, normals: list[Any]) -> list[int]:
-    """Return floor(factor * z + 1/2) for each z."""
     return [int(MPFR.floor(MPFR.add(MPFR.mul(factor, z), _HALF))) for z in normals]
 
 
@@ -535,17 +530,14 @@ def release(
 
 
 def simulate_spherical_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draw floating-point spherical Laplace noise, shape (dimension,), for simulations only."""
     direction = generator.normal(size=dimension)
     noise: NDArray[np.float64] = direction / np.linalg.norm(direction) * generator.gamma(dimension, scale)
     return noise
 
 
 def simulate_gaussian(dimension: int, sigma: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draw floating-point normal noise, shape (dimension,), for simulations only."""
     return generator.normal(scale=sigma, size=dimension)
 
 
 def simulate_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draw floating-point Laplace noise, one variable per coordinate, shape (dimension,), for simulations only."""
     return generator.laplace(scale=scale, size=dimension)

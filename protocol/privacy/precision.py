@@ -30,7 +30,6 @@ def uniforms(count: int, randomness: Randomness) -> list[Any]:
 
 
 def rational(value: Fraction) -> Any:
-    """Return the MPFR number nearest to a fraction."""
     return gmpy2.mpfr(gmpy2.mpq(value), MPFR.precision)
 
 

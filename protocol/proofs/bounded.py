@@ -163,7 +163,6 @@ class BoundedLayout(MatrixLayout):
 
     @classmethod
     def of(cls, key: PublicKey, plan: PackingPlan, square_bound: int) -> Self:
-        """Return the layout with the shortest proof; raise InvalidParameter if there is none."""
         width, layouts = mpz(plan.maximum - plan.minimum + 1), []
         for digits in range(1, MOST_DIGITS + 1):
             base, exact = gmpy2.iroot(width, digits)
@@ -227,14 +226,12 @@ class BoundedLayout(MatrixLayout):
         return self.norm.sum_of_squares(self.shifted(entries)) <= self.square_bound
 
     def shifted(self, entries: Vector) -> Integers:
-        """Return entries in range less the minimum, (S,)."""
         minimum = self.plan.minimum
         if self.plan.maximum - minimum < 1 << 62:
             return np.asarray(entries, dtype=np.int64) - minimum
         return np.array([int(entry) - minimum for entry in entries], dtype=np.object_)
 
     def entry_digits(self, shifted: Integers) -> Words:
-        """Return the digits of entries less the minimum, the lowest first, (S, digits)."""
         digits, rest = [], shifted
         for _ in range(self.digits):
             digits.append((rest % self.base).astype(np.uint64))

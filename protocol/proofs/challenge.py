@@ -24,7 +24,6 @@ on the value.
 
 
 def digest(label: str, parts: Iterable[bytes]) -> bytes:
-    """Return SHAKE-256 of a label and the parts, 32 bytes."""
     state = hashlib.shake_256(_prefixed(label.encode()))
     for part in parts:
         state.update(_prefixed(part))
@@ -32,7 +31,6 @@ def digest(label: str, parts: Iterable[bytes]) -> bytes:
 
 
 def stream(label: str, parts: Iterable[bytes], count: int) -> bytes:
-    """Return `count` pseudorandom bytes that depend on every part of the statement."""
     return hashlib.shake_256(digest(label, parts)).digest(count)
 
 
@@ -44,7 +42,6 @@ def challenges(label: str, parts: Iterable[bytes], count: int) -> list[mpz]:
 
 
 def check_announcements(key: PublicKey, *announcements: mpz) -> None:
-    """Raise ProofError unless the announcements of a proof are units modulo n^(s+1)."""
     try:
         check_ciphertexts(key, announcements)
     except CiphertextError as error:

@@ -190,7 +190,6 @@ class MatrixLayout(ABC):
 
     @property
     def least_bytes(self) -> int:
-        """Approximate length of a proof in bytes, to compare layouts of one ballot."""
         rows = self.sizes.first_rows + self.sizes.second_rows + 3 * REPEATS
         return 8 * (QUERIES * rows + 5 * REPEATS * self.degree)
 
@@ -204,7 +203,6 @@ class MatrixLayout(ABC):
 
     @cached_property
     def proof_parts(self) -> tuple[int, int, int]:
-        """Lengths of z, of w, and of all polynomials in bytes."""
         return (self.sizes.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
 
     def bits(self, numbers: Sequence[int], width: int) -> Words:
@@ -216,7 +214,6 @@ class MatrixLayout(ABC):
         return self.rows_of(table[:, :width].reshape(-1).astype(np.uint64))
 
     def rows_of(self, entries: Words) -> Words:
-        """Arrange entries as rows of `used`, filled with zeros."""
         rows = np.zeros((-(-len(entries) // self.used), self.used), dtype=np.uint64)
         rows.reshape(-1)[: len(entries)] = entries
         return rows
@@ -230,7 +227,6 @@ class MatrixLayout(ABC):
 
 
 def powers_modulo(base: int, count: int, primes: Sequence[int]) -> Words:
-    """Return 1, base, base^2, ... modulo each of some primes below 2^32, (primes, count)."""
     moduli = np.array(primes, dtype=np.uint64)[:, None]
     result = np.ones((len(primes), 1), dtype=np.uint64)
     while (done := result.shape[1]) < count:
@@ -270,7 +266,6 @@ class ChallengeChain:
 
 
 def uniform(count: int, randomness: Randomness) -> Words:
-    """Draw uniform field elements, (count,), by rejection."""
     elements = np.frombuffer(randomness.draw(8 * count), dtype=np.uint64).copy()
     while (outside := np.flatnonzero(elements >= np.uint64(PRIME))).size:
         elements[outside] = np.frombuffer(randomness.draw(8 * outside.size), dtype=np.uint64)
@@ -296,15 +291,12 @@ def block_rows(table: Words, used: int, filling: Words) -> Words:
 
 
 class CommittedMatrix:
-    """A matrix of codewords with a Merkle tree over its salted columns."""
-
     def __init__(self, polynomials: Words, layout: MatrixLayout, randomness: Randomness) -> None:
         self.codewords = coset_values(polynomials, layout.size)
         self._salts = randomness.draw(SALT_BYTES * layout.size)
         self.tree = MerkleTree(self._salts, self.codewords)
 
     def open(self, places: Sequence[int]) -> bytes:
-        """Encode the columns at these places with their salts and Merkle path."""
         salts = np.frombuffer(self._salts, dtype=np.uint8).reshape(-1, SALT_BYTES)[places]
         columns = np.ascontiguousarray(self.codewords[:, places].T.astype("<u8", copy=False))
         leaves = np.concatenate([salts, columns.view(np.uint8)], axis=1).tobytes()
@@ -394,7 +386,6 @@ class Prover(ABC):
         return self.layout.bits(quotients, self.layout.sizes.quotient_bits)
 
     def answers(self, rows: Words, masks: tuple[Words, Words, Words], weights: Weights, lookup: Any) -> bytes:
-        """Return the encoded answers of step 4, for all rows by coefficients."""
         layout, width = self.layout, 2 * self.layout.degree
         combine = Combinations(self.chain, layout)
         at = values(rows, width)
@@ -413,8 +404,6 @@ class Prover(ABC):
 
 
 class Verification:
-    """The verification of one proof, which is read from its beginning."""
-
     def __init__(self, statement: bytes, layout: MatrixLayout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
         if len(ciphertexts) != layout.plan.ciphertexts:
             raise ProofError(f"a ballot has {layout.plan.ciphertexts} ciphertexts here, not {len(ciphertexts)}")
@@ -485,7 +474,6 @@ class Verification:
         return words.reshape(shape)
 
     def _check_opening(self, announcement: mpz, factors: Sequence[mpz], z: mpz, w: mpz) -> None:
-        """Check the equation of step 2, up to the sign, and the ranges of its numbers."""
         key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
         if z >> (self.layout.sizes.mask_bits + 1) or w >> answer_bits(key):
             raise ProofError("an answer in a proof of validity lies outside its range")

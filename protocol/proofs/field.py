@@ -84,14 +84,12 @@ def column_sum(rows: Words) -> Words:
 
 
 def sum_of_products(left: Words, right: Words) -> Words:
-    """Return sum_r left[r] right[r], the products entry by entry; both (m, ...) -> (...)."""
     sums = np.empty(left.shape[1:], dtype=np.uint64)
     kernel().column_sums(sums, _words(left), _words(right))
     return sums
 
 
 def inverse(a: Words) -> Words:
-    """Return 1 / a, entry by entry; the inverse of 0 is 0."""
     result = np.empty(a.shape, dtype=np.uint64)
     kernel().inverses(result, _words(a))
     return result
@@ -105,7 +103,6 @@ def ext_inverse(a: Words) -> Words:
 
 
 def product(left: Words, right: Words) -> Words:
-    """Return the matrix product of (m, c) and (c, n)."""
     result = np.empty((len(left), right.shape[1]), dtype=np.uint64)
     if result.size:
         kernel().product(result, _words(left), _words(right), len(left))
@@ -173,7 +170,6 @@ def _root(size: int) -> int:
 
 @lru_cache(maxsize=32)
 def powers(base: int, count: int) -> Words:
-    """Return 1, base, base^2, ..., (count,)."""
     result = np.ones(1, dtype=np.uint64)
     while len(result) < count:
         step = np.array(pow(base, len(result), PRIME), dtype=np.uint64)

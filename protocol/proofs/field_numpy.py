@@ -82,7 +82,6 @@ def column_sums(sums: Words, rows: Words, others: Words | None = None) -> None:
 
 
 def inverses(result: Words, a: Words) -> None:
-    """Write 1 / a, by Fermat's theorem; the inverse of 0 is 0."""
     result[...] = a
     for bit in f"{PRIME - 2:b}"[1:]:
         multiply(result, result, result)

@@ -50,7 +50,6 @@ class KnowledgeProof:
 
     @classmethod
     def decode(cls, data: bytes, key: PublicKey) -> KnowledgeProof:
-        """Decode a received proof; raise ProofError for a wrong length or a number out of range."""
         if not data or data[0] > 1:
             raise ProofError("the bytes are not a proof of knowledge under this key")
         fast = bool(data[0])
@@ -156,7 +155,6 @@ def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], an
 
 
 def _sizes(key: PublicKey) -> tuple[int, int, int]:
-    """Return the encoded lengths of A, of z, and of w or v."""
     answer = (answer_bits(key) + 7) // 8
     plaintext = (int(key.plaintext_modulus.bit_length()) + 7) // 8
     return key.ciphertext_bytes, max(plaintext, answer), max((key.bits + 7) // 8, answer)

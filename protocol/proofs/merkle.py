@@ -27,7 +27,6 @@ class MerkleTree:
 
     @property
     def root(self) -> bytes:
-        """The commitment, 32 bytes."""
         return self._levels[-1]
 
     def path(self, places: Sequence[int]) -> list[bytes]:

@@ -73,7 +73,6 @@ class EntrySplit:
         return tuple(max(offset, self.base**places - 1 - offset) for places, offset in pairs)
 
     def parts(self, shifted: Integers) -> Parts:
-        """Return the parts of entries less the minimum, (S,)."""
         numbers, rest = [], shifted
         for _ in self.places[:-1]:
             numbers.append(rest % self.radix)
@@ -170,7 +169,6 @@ class NormEquations:
             yield most + digit + below + part + radix * above
 
     def sums(self, shifted: Integers) -> list[int]:
-        """Return every Q_i of entries less the minimum."""
         parts = self.split.parts(shifted)
         return [sum(int(parts[a] @ parts[b]) for a, b in pairs) for pairs in self.pairs]
 
@@ -194,7 +192,6 @@ class NormEquations:
 
     @cached_property
     def weights(self) -> Words:
-        """The weights of the digits of slack and carries in the equations, (2 n - 1, digits)."""
         count, rows = self.count, []
         for i in range(count):
             factors = [int(j == i) for j in range(count)]  # of the slack

@@ -46,7 +46,6 @@ class OpeningProof:
 
     @classmethod
     def decode(cls, data: bytes, key: ThresholdKey) -> OpeningProof:
-        """Decode a received proof; raise ProofError for a wrong length or a number out of range."""
         base, product, answer = read_numbers(data, _sizes(key))
         check_announcements(key.key, base, product)
         if answer >> _answer_bits(key):
@@ -112,7 +111,6 @@ def _answer_bits(key: ThresholdKey) -> int:
 
 
 def _sizes(key: ThresholdKey) -> tuple[int, int, int]:
-    """Return the encoded lengths of a, b and z."""
     return key.key.ciphertext_bytes, key.key.ciphertext_bytes, (_answer_bits(key) + 7) // 8
 
 

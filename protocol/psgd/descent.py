@@ -2,8 +2,7 @@
 
 w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected onto a public ball that contains every minimiser
 
-All roles compute the points for themselves and compare them bit by bit, so every operation must be correctly rounded:
-powers and roots are computed with MPFR instead of the machine's mathematical library.
+All roles compute the points for themselves and compare them bit by bit, so powers and roots are correctly rounded.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _DOUBLE = gmpy2.context(precision=53)
 
 
 def _positive(record: object, name: str, description: str) -> None:
-    """Store a positive finite field as a float, so that equal records have equal digests; raise InvalidParameter."""
+    """Store a positive finite field as a float, so that equal records have equal digests."""
     value = getattr(record, name)
     if not 0 < value < math.inf:
         raise InvalidParameter(f"{description} must be positive and finite, not {value}")
@@ -33,16 +32,13 @@ def _positive(record: object, name: str, description: str) -> None:
 
 
 def _norm(vector: Array) -> float:
-    """Return ||vector||, each step correctly rounded; NumPy's norm depends on the order that its BLAS chooses."""
+    """Return ||vector||, each step correctly rounded, unlike NumPy's."""
     return float(_DOUBLE.sqrt(_DOUBLE.fsum([_DOUBLE.square(gmpy2.mpfr(x)) for x in vector.tolist()])))
 
 
 @dataclass(frozen=True)
 class StepSizes:
-    """Step sizes z_t = first / (1 + t/offset)^power, t = 0, 1, ...
-
-    For 1/2 < power <= 1 the sum of z_t is infinite and that of z_t^2 finite (Robbins and Monro 1951).
-    """
+    """Step sizes z_t = first / (1 + t/offset)^power, t = 0, 1, ..., 1/2 < power <= 1 (Robbins and Monro 1951)."""
 
     first: float
     offset: float
@@ -72,8 +68,7 @@ class StepSizes:
 class StoppingRule:
     """Stop when the iterate moved by at most `tolerance` times its norm during the last `window` steps; 0 never stops.
 
-    The rule is a function of the released sums. The privacy guarantee is still that of all agreed steps, because the
-    stopping time depends on the noise.
+    The privacy guarantee is still that of all agreed steps, because the stopping time depends on the noise.
     """
 
     tolerance: float = 0.0
@@ -97,13 +92,12 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Descent:
-    """The public rule by which points follow from sums, agreed on before the first step.
+    """The public rule by which points follow from sums, for N records.
 
     Attributes:
-        records: N, the number of records.
         ridge: lambda + Delta.
         smoothness: c, the largest curvature of the loss.
-        radius: radius of the ball that iterates are projected onto.
+        radius: of the ball that iterates are projected onto.
     """
 
     records: int

@@ -1,12 +1,8 @@
-"""The terms of a series of encrypted sums at public points, and the announcement of a step.
+"""The terms of a series of encrypted sums at public points (docs/protocols/psgd.md), and the announcement of a step.
 
-A `Series` fixes the number of sums, the size of the vectors and the noise of every party; `SeriesTerms` add the keys.
-So each party can hold the others to them and knows what the whole series costs it. A step is one `Round` of kind
-"gradients" whose context names the terms, the step and the point; its `Announcement` is all a party needs to build it.
-
-Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
-slot; by Chernoff's inequality a redraw happens with probability at most 2^-66 over the whole series (`truncation`). The
-protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/protocols/psgd.md says who adds which noise.
+A step is one `Round` of kind "gradients" whose context names the terms, the step and the point. Noise is in lattice
+units of 2^-fraction_bits; every share is redrawn until it lies within a public bound that sizes the slot, with
+probability at most 2^-66 over the whole series.
 """
 
 from __future__ import annotations
@@ -104,7 +100,6 @@ class Series:
         return hashlib.sha256(b"psephos series\0" + repr(astuple(self)).encode()).digest()
 
     def scale_at(self, step: int) -> float:
-        """Return the scale of the step law at a step, counted from 1, in the units of `step_scale`."""
         if not 1 <= step <= self.steps:
             raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
         if self.step_law != "spherical-laplace-halving":
@@ -115,7 +110,6 @@ class Series:
 
     @property
     def truncation(self) -> float:
-        """Bound of the total variation caused by truncating the shares over the whole series."""
         return 0.0 if self.step_law == "none" and not any(self.fixed_sigmas) else 2.0**-66
 
     @cached_property
@@ -125,12 +119,12 @@ class Series:
         return _LOG_TAIL + math.log(2 * self.dimension * self.parties * (self.steps + 1))
 
     def fixed_bound(self) -> int:
-        """Return the largest magnitude of an entry of fixed noise, in lattice units; P(|Z| > x) <= 2 exp(-x^2/2)."""
+        """Return the largest entry of fixed noise, in lattice units, from P(|Z| > x) <= 2 exp(-x^2/2)."""
         largest = max(self.fixed_sigmas)
         return math.ceil(largest / self.pitch * math.sqrt(2 * self._log_tail)) + 1 if largest else 0
 
     def step_bound(self, step: int) -> int:
-        """Return the largest magnitude of an entry of one share of step noise in lattice units."""
+        """Return the largest entry of one share of step noise, in lattice units."""
         scale = self.scale_at(step)
         if self.step_law == "none":
             return 0
@@ -143,13 +137,9 @@ class Series:
             x *= 1.05
         return math.ceil(scale / self.pitch * x) + 1
 
-    def vector_bound(self) -> int:
-        """Return the largest magnitude of an entry of a party's vector, snapped to the lattice, in lattice units."""
-        return math.ceil(self.bound / self.pitch) + 1
-
     def entry_bound(self, step: int) -> int:
-        """Return the largest magnitude of an entry of a party's noisy vector in lattice units."""
-        return self.vector_bound() + self.fixed_bound() + self.step_bound(step)
+        """Return the largest entry of a party's noisy, snapped vector, in lattice units."""
+        return math.ceil(self.bound / self.pitch) + 1 + self.fixed_bound() + self.step_bound(step)
 
     def norm_bound(self, step: int) -> int:
         """Return the largest Euclidean norm of a party's noisy vector, in lattice units.
@@ -168,7 +158,7 @@ class Series:
         return plan(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
 
     def square_bound(self, plan: PackingPlan, step: int) -> int:
-        """Return the largest sum of squares of a party's noisy vector that is packed by `plan`."""
+        """Return the largest sum of squares of a party's noisy vector."""
         return min(self.norm_bound(step) ** 2, self.dimension * max(-plan.minimum, plan.maximum) ** 2)
 
 
@@ -195,7 +185,6 @@ class SeriesTerms:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all terms, 32 bytes, the session of announcements."""
         keys = self.threshold_key.digest + Roster.of(self.roster).raw
         rest = repr((astuple(self.descent), self.test_key, self.proofs, self.confirmations)).encode()
         return hashlib.sha256(b"psephos terms\0" + self.series.digest + keys + rest).digest()
@@ -207,7 +196,6 @@ class SeriesTerms:
         return self.series.plan(self.threshold_key.key, step, bounded=self.proofs == "valid")
 
     def round(self, announcement: Announcement) -> Round:
-        """Build the round of an announced step. Every role builds it from the agreed terms."""
         return _round(self, announcement, hashlib.sha256(b"psephos step\0" + announcement.encode()).digest())
 
 

@@ -1,11 +1,7 @@
-"""The state of a descent, which every role computes from the board, without relying on a message for the next point.
+"""The state of a descent, which every role computes from the board (docs/protocols/psgd.md).
 
-    curator     announces step t at w_t               parties answer, holders open the sum, on the board
-    holders     each publish the sum that they have opened
-    all roles   know S_t when t holders published the same sum, at least one of whom is honest; w_{t+1} follows
-
-An announcement is accepted only from the curator, for the next step, and at the point that follows (the origin first).
-docs/protocols/psgd.md describes the protocol.
+All roles know S_t when t holders, at least one of whom is honest, have published the same sum; w_{t+1} follows. An
+announcement is accepted only from the curator, for the next step, and at the point that follows (the origin first).
 """
 
 from __future__ import annotations
@@ -86,8 +82,7 @@ class DescentState:
     Attributes:
         steps: number of known sums.
         points: the iterates that are still needed, (d,) each, the latest last.
-        announcement: the last announcement; None before the first step.
-        said: (holder, sum) of each sum of that step that was published so far.
+        said: (holder, sum) of each sum that was published of the step of the last `announcement`.
     """
 
     steps: int
@@ -105,7 +100,6 @@ class DescentState:
 
     @property
     def open(self) -> bool:
-        """Whether a step is announced whose sum is not known yet."""
         return self.announcement is not None and self.announcement.step == self.steps + 1
 
     def over(self, terms: SeriesTerms) -> bool:
@@ -148,7 +142,6 @@ class DescentState:
         return replace(self, steps=self.steps + 1, points=points, said=every)
 
     def sums(self) -> tuple[int, ...] | None:
-        """Return the sum of the last announced step, or None if it is not known yet."""
         if self.announcement is None or self.open:
             return None
         published = [sums for _, sums in self.said]
@@ -157,8 +150,6 @@ class DescentState:
 
 @dataclass(frozen=True)
 class FollowedStep:
-    """One announced step of a descent, with the state of its `SumReader`, and the sum that t holders published."""
-
     round: Round
     votes: MachineState = field(repr=False)
     sums: tuple[int, ...] | None = field(default=None, repr=False)
