@@ -84,7 +84,9 @@ class BallotProduct:
                 rejections.append(RejectedBallot(place, error))
         accepted, refused = self._first_of_each(received)
         columns = self._times(accepted)
-        if not self._sound(accepted, columns):
+        try:
+            self._check(accepted, columns)
+        except (CiphertextError, ProofError):
             # Check one ballot at a time, as an observer of single ballots would: which ballots count, and the reason
             # for each rejection, must not depend on how the board was divided into batches.
             accepted, refused = self._first_of_each(received, checked=True)
@@ -103,7 +105,7 @@ class BallotProduct:
                 if members >> ballot.party & 1:
                     raise DuplicateBallotError(f"party {ballot.party} has a ballot in this round already")
                 if checked:
-                    self._check(ballot)
+                    self._check([(place, ballot)], ballot.ciphertexts)
             except (CiphertextError, DuplicateBallotError, ProofError) as error:
                 refused.append(RejectedBallot(place, error))
                 continue
@@ -111,20 +113,11 @@ class BallotProduct:
             chosen.append((place, ballot))
         return chosen, refused
 
-    def _sound(self, ballots: Sequence[tuple[int, Ballot]], columns: tuple[mpz, ...]) -> bool:
-        """Return whether all ballots are units with valid proofs; `columns` is the product including them."""
+    def _check(self, ballots: Sequence[tuple[int, Ballot]], columns: Sequence[mpz]) -> None:
+        """Raise an error unless all ballots are units with valid proofs; `columns` is a product that has them in it."""
         if not product_is_unit(self.round.key, columns):
-            return False
-        try:
-            check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof) for _place, ballot in ballots])
-        except ProofError:
-            return False
-        return True
-
-    def _check(self, ballot: Ballot) -> None:
-        if not product_is_unit(self.round.key, ballot.ciphertexts):
-            raise CiphertextError(f"party {ballot.party} sent a ciphertext that shares a factor with n")
-        check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
+            raise CiphertextError(f"party {ballots[0][1].party} sent a ciphertext that shares a factor with n")
+        check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof) for _place, ballot in ballots])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
         return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))

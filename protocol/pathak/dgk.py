@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import gmpy2
@@ -33,18 +34,34 @@ def plaintext_modulus(comparison_bits: int) -> int:
     return int(gmpy2.next_prime(max(3 * comparison_bits + 2, DGK_MINIMUM_PLAINTEXTS - 1)))
 
 
+@dataclass(frozen=True, repr=False)
 class DgkPublicKey:
-    """A public key: n, g, h, u and t (`subgroup_bits`); ciphertexts are units modulo n. Keys compare by value."""
+    """A public key: n, g, h, u and t (`subgroup_bits`); ciphertexts are units modulo n.
 
-    def __init__(self, n: int, g: int, h: int, u: int, subgroup_bits: int) -> None:
-        """Create a key; raise InvalidParameter if the numbers cannot form one."""
+    Raises InvalidParameter for numbers that cannot form one.
+    """
+
+    n: mpz
+    g: mpz
+    h: mpz
+    u: int
+    subgroup_bits: int
+
+    def __post_init__(self) -> None:
+        n, g, h = self.n, self.g, self.h
         if n < 2**63 or n % 2 == 0 or not (1 < g < n and 1 < h < n) or gmpy2.gcd(g * h, n) != 1:
             raise InvalidParameter("a DGK key has an odd n, and units g and h between 1 and n")
-        if u < DGK_MINIMUM_PLAINTEXTS or not gmpy2.is_prime(u) or not 16 <= subgroup_bits < n.bit_length() // 2:
+        prime = self.u >= DGK_MINIMUM_PLAINTEXTS and gmpy2.is_prime(self.u)
+        if not prime or not 16 <= self.subgroup_bits < self.bits // 2:
             raise InvalidParameter("a DGK key has a prime u, and t less than half the length of n")
-        self.n = self.modulus = self.ciphertext_modulus = mpz(n)
-        self.g, self.h = mpz(g), mpz(h)
-        self.u, self.subgroup_bits = int(u), int(subgroup_bits)
+
+    @property
+    def modulus(self) -> mpz:
+        return self.n
+
+    @property
+    def ciphertext_modulus(self) -> mpz:
+        return self.n
 
     @property
     def bits(self) -> int:
@@ -75,19 +92,13 @@ class DgkPublicKey:
         if reader.take(len(_MAGIC)) != _MAGIC or (size := reader.integer(2)) > 2048:
             raise MessageError("the bytes are not a DGK public key of this version")
         u, t = reader.integer(4), reader.integer(2)
-        n, g, h = (reader.integer(size) for _ in range(3))
+        n, g, h = (mpz(reader.integer(size)) for _ in range(3))
         reader.end()
         key = cls(n, g, h, u, t)
         if key.encode() != data:
             raise MessageError("the bytes are not the canonical encoding of a DGK public key")
         check_strength(key.bits, test_key)
         return key
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DgkPublicKey) and self.encode() == other.encode()
-
-    def __hash__(self) -> int:
-        return hash((self.n, self.g, self.h))
 
     # -- ciphertexts
 
@@ -163,7 +174,7 @@ def generate_dgk_key(
 
     g = joined(_of_order((u, v_p), p, randomness), _of_order((u, v_q), q, randomness))
     h = joined(_of_order((v_p,), p, randomness), _of_order((v_q,), q, randomness))
-    return DgkPrivateKey(DgkPublicKey(int(n), int(g), int(h), u, t), int(p), int(v_p))
+    return DgkPrivateKey(DgkPublicKey(n, g, h, u, t), int(p), int(v_p))
 
 
 def _prime_with(u: int, t: int, bits: int, randomness: Randomness) -> tuple[mpz, mpz]:

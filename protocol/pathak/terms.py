@@ -91,13 +91,12 @@ class PathakTerms:
         for name, choices in (("variant", Variant), ("comparisons", Comparisons)):
             if getattr(self, name) not in get_args(choices):
                 raise InvalidParameter(f"{name} must be one of {get_args(choices)}, not {getattr(self, name)!r}")
-        for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent"):
-            if type(getattr(self, name)) is not int:
-                raise InvalidParameter(f"{name} must be an integer, not {type(getattr(self, name)).__name__}")
-        for name in ("lam", "epsilon", "tolerance"):
-            value = getattr(self, name)
-            if type(value) is not float or not (math.isfinite(value) and value > 0):
-                raise InvalidParameter(f"{name} must be a positive finite float, not {value!r}")
+        for f in fields(self):
+            value, kind = getattr(self, f.name), {"int": int, "float": float, "str": str}.get(str(f.type))
+            if kind is not None and type(value) is not kind:
+                raise InvalidParameter(f"{f.name} must be of type {f.type}, not {type(value).__name__}")
+            if kind is float and not (math.isfinite(value) and value > 0):
+                raise InvalidParameter(f"{f.name} must be positive and finite, not {value!r}")
         check_epsilon(self.epsilon)
         if not SMALLEST_RUN <= self.parties <= LARGEST_RUN:
             raise InvalidParameter(
@@ -106,7 +105,7 @@ class PathakTerms:
             )
         if not 1 <= self.features <= 1 << 20:
             raise InvalidParameter(f"the number of features must lie between 1 and 2^20, not {self.features}")
-        if len(self.classes) != 2 or len(set(self.classes)) != 2:
+        if len(self.classes) != 2 or len(set(self.classes)) != 2 or not all(isinstance(c, str) for c in self.classes):
             raise InvalidParameter("classes must be two different names")
         if not 1 <= self.smallest_size <= self.largest_size < 1 << SIZE_BITS:
             raise InvalidParameter(f"smallest_size and largest_size must lie in order between 1 and 2^{SIZE_BITS}")
@@ -170,21 +169,14 @@ class PathakTerms:
     def decode(cls, data: bytes) -> PathakTerms:
         try:
             decoded = json.loads(data)
-            if not isinstance(decoded, dict) or set(decoded) != {*(f.name for f in fields(cls)), *_FIXED}:
-                raise MessageError("the bytes are not the terms of a run")
             for name, value in _FIXED.items():
                 if (other := decoded.pop(name)) != value:
                     raise InvalidParameter(f"{name} is {other!r}; only version 0.2.0 has another than {value!r}")
-            classes = decoded["classes"]
-            if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-                raise MessageError("the terms have no list of class names")
-            if not isinstance(decoded["nonce"], str):
-                raise MessageError("the terms have no nonce")
-            terms = cls(**{**decoded, "classes": tuple(classes)})
+            terms = cls(**{**decoded, "classes": tuple(decoded["classes"])})
             canonical = terms.encode()
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
-            if isinstance(error, InvalidParameter):
-                raise
+        except InvalidParameter:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise MessageError("the bytes are not the terms of a run") from None
         if canonical != data:
             raise MessageError("the terms are not in their canonical form")

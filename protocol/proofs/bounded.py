@@ -245,7 +245,9 @@ class BoundedLayout(MatrixLayout):
 
     def lookup(self, chain: ChallengeChain) -> Lookup:
         alpha = _alpha(chain)
-        return alpha, table_of_inverses(self.base, alpha)
+        shifted = add(np.arange(self.base, dtype=np.uint64), _word(alpha[0]))
+        inverses = ext_inverse(np.stack([shifted, np.full(self.base, alpha[1], dtype=np.uint64)]))
+        return alpha, (inverses[0], inverses[1])
 
     def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
         scales = powers_modulo(self.base, max(self.digits, self.mask_digits), primes)
@@ -316,13 +318,6 @@ def _layouts(key: PublicKey, plan: PackingPlan, square_bound: int, base: int, di
 
 def _word(number: int) -> Words:
     return np.array(number, dtype=np.uint64)
-
-
-def table_of_inverses(base: int, alpha: tuple[int, int]) -> Table:
-    """Return 1/(alpha + t) for t = 0, ..., base - 1, (base,) each; alpha is not in the field of p elements."""
-    shifted = add(np.arange(base, dtype=np.uint64), _word(alpha[0]))
-    inverses = ext_inverse(np.stack([shifted, np.full(base, alpha[1], dtype=np.uint64)]))
-    return inverses[0], inverses[1]
 
 
 def _alpha(chain: ChallengeChain) -> tuple[int, int]:
