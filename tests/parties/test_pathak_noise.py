@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from psephos.parties import pathak_noise
 from psephos.parties.pathak import PathakParty
 from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
 from psephos.protocol.errors import GridTooCoarseError
-from psephos.protocol.pathak.noise import noise_bound, noise_scale
+from psephos.protocol.pathak.noise import noise_scale
 from psephos.protocol.pathak.terms import PathakTerms
-from psephos.protocol.randomness import Randomness, SimulationRandomness
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.pathak import make_terms
 from tests.statistical import FALSE_ALARM
 
@@ -59,39 +61,19 @@ def test_the_share_for_the_public_bound_has_the_smallest_size() -> None:
     assert kstest(total / float(noise_scale(agreed, 4)), "laplace").pvalue > FALSE_ALARM
 
 
-def _with_pitch(agreed: PathakTerms, exponent: int) -> dict[str, Any]:
-    return {name: getattr(agreed, name) for name in PathakTerms.__dataclass_fields__} | {"pitch_exponent": exponent}
-
-
-class FarOut(Randomness):
-    """Coins of an exponential variable that goes on for 500 scales, of either sign in turn."""
-
-    def __init__(self) -> None:
-        self.turns, self.sign = 0, 0
-
-    def draw(self, count: int) -> bytes:
-        raise AssertionError
-
-    def bits(self, count: int) -> int:
-        self.sign ^= 1
-        return self.sign
-
-    def below(self, bound: int) -> int:
-        if bound == 2:  # in the middle of whether there is one scale more: only every 500th time there is not
-            self.turns += 1
-            return int(self.turns % 500 == 0)
-        return 2 if bound == 3 else 0
-
-
-def test_noise_beyond_its_slot_is_clipped() -> None:
-    agreed = terms(features=4)
-    bound = noise_bound(agreed)
-    assert 500 * noise_scale(agreed, 4) > bound
-    assert own_noise(agreed, 4, FarOut()) == [-bound, bound] * 2
+def test_noise_beyond_its_slot_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same coins under a bound that is often reached: what lies within is as it was."""
+    agreed = terms(features=40)
+    free = own_noise(agreed, 4, SimulationRandomness(1))
+    bound = int(noise_scale(agreed, 4))
+    assert max(free) > bound > -bound > min(free)
+    monkeypatch.setattr(pathak_noise, "noise_bound", lambda terms: bound)
+    clipped = own_noise(agreed, 4, SimulationRandomness(1))
+    assert clipped == tuple(max(-bound, min(bound, entry)) for entry in free)
 
 
 def test_a_grid_coarser_than_the_noise_is_refused() -> None:
     agreed = terms(lam=10.0, epsilon=50.0)
-    coarse = PathakTerms(**_with_pitch(agreed, 0))
+    coarse = replace(agreed, pitch_exponent=0)
     with pytest.raises(GridTooCoarseError):
         PathakParty(2, np.zeros((30, 400)), np.zeros(30, int), coarse)

@@ -181,15 +181,6 @@ def test_a_holder_confirms_one_product_even_after_a_restart(make_election: Any) 
         closed_holder(election, round_, ballots[:4], openings=ledger).receive("curator", close)
 
 
-def test_too_few_confirmations_name_the_missing_holders(make_election: Any) -> None:
-    election = make_election(5, 3, 2)
-    round_ = confirming(election, 3)
-    senders = [ScriptedRole(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
-    holders = [KeyHolder(share, round_) for share in election.shares[:2]]
-    with pytest.raises(UnconfirmedError):
-        Driver([*senders, Tally(round_), *holders]).run()
-
-
 @pytest.mark.parametrize("wrong", [1, 4])
 def test_the_number_of_confirmations_is_between_threshold_and_holders(make_election: Any, wrong: int) -> None:
     with pytest.raises(InvalidParameter):

@@ -22,7 +22,6 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import check_proofs, encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
-    AlreadyOpenedError,
     CiphertextError,
     InvalidParameter,
     LateBallotError,
@@ -195,29 +194,6 @@ def test_a_holder_whose_noise_differs_between_two_boards_has_nothing_opened(keys
         _refused(asked(role, state, TallyRequest(round_.digest, product.members, product.digest)))
 
 
-def test_no_holder_opens_before_the_close(keys: KeySetup) -> None:
-    round_ = noisy_round(keys)
-    role, state = watching(keys, round_, 1, [*ballots(keys, round_), *noises(keys, round_)])
-    product = role.product(state.state)
-    with pytest.raises(UnconfirmedError):
-        _refused(asked(role, state, TallyRequest(round_.digest, product.members, product.digest)))
-
-
-def test_the_curator_waits_for_all_noise_and_posts_no_close_without_it(keys: KeySetup) -> None:
-    round_ = noisy_round(keys)
-    curator, posted = Tally(round_), [*ballots(keys, round_), *noises(keys, round_)]
-    state = curator.start().state
-    for place, (sender, data) in enumerate(posted, 1):
-        assert not curator.is_ready(state)
-        if place == len(posted):
-            with pytest.raises(MissingNoiseError):
-                curator.on_idle(state)
-        state = curator.receive(state, [Entry(place, sender, BOARD, data)]).state
-    assert curator.is_ready(state)
-    (post,) = curator.on_idle(state).posts
-    assert kind_of(post.data) is Kind.CLOSE
-
-
 def _refused(step: Any) -> None:
     if step.refused:
         raise step.refused[0].error
@@ -305,31 +281,6 @@ def test_a_restarted_holder_posts_the_same_bytes_and_draws_no_second_noise(keys:
     assert len(draws) == 1
 
 
-def test_late_noise_is_refused_in_every_state(keys: KeySetup) -> None:
-    round_ = noisy_round(keys)
-    before = [*ballots(keys, round_), *noises(keys, round_), close(round_)]
-    late = noise_message(keys, round_, 3)
-    with pytest.raises(LateBallotError):
-        watching(keys, round_, 1, [*before, ("holder 3", late)])
-
-
-def test_two_boards_with_the_same_noise_are_not_both_opened(keys: KeySetup) -> None:
-    """The difference of two sums with the same noise would be a party's vector: a holder confirms one of them."""
-    round_ = noisy_round(keys)
-    noise, ledger = noises(keys, round_), OnceLedger(Store(), "holder 1")
-    for numbers in ([0, 1, 2], [0, 1, 2, 3]):
-        role = holder(keys, round_, 1, ledger)
-        state = role.start().state
-        for place, (sender, data) in enumerate([*ballots(keys, round_, numbers), *noise], 1):
-            state = role.receive(state, [Entry(place, sender, BOARD, data)]).state
-        step = role.receive(state, [Entry(50, *close(round_)[:1], BOARD, close(round_)[1])])
-        if len(numbers) == 3:
-            assert kind_of(step.posts[0].data) is Kind.CONFIRMATION
-        else:
-            assert isinstance(step.refused[0].error, AlreadyOpenedError)
-            assert not step.posts
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -356,14 +307,10 @@ def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -
     vector, proof = encrypt_with_proof(lenient, 0, long, encryptor)
     with pytest.raises(ProofError):
         check_proofs(round_, [(0, vector.ciphertexts, proof)])
+    place, noise = round_.holder_place(1), [50, 50, 0, 0, 0]
     with pytest.raises(InvalidParameter):
-        encrypt_with_proof(round_, round_.holder_place(1), [50, 50, 0, 0, 0], encryptor)
-
-
-def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
-    round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
-    lenient = replace(round_, noise_square_bound=5000)
-    vector, proof = encrypt_with_proof(lenient, lenient.holder_place(1), [50, 50, 0, 0, 0], encryptor)
+        encrypt_with_proof(round_, place, noise, encryptor)
+    vector, proof = encrypt_with_proof(replace(round_, noise_square_bound=5000), place, noise, encryptor)
     data = NoiseBallot(round_.digest, 1, vector.ciphertexts, proof).encode(round_)
     with pytest.raises(ProofError):
         BallotProduct(round_).add_noise("holder 1", data)

@@ -14,7 +14,6 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     CiphertextError,
     ForgedSignatureError,
-    MessageError,
     ThresholdError,
     UnknownPartyError,
     WrongKeyError,
@@ -49,20 +48,6 @@ def encodings(election: Any) -> dict[str, tuple[bytes, Callable[[bytes, Round], 
     }
 
 
-def encode(message: Any, round_: Round) -> bytes:
-    short = isinstance(message, Ballot | Close | Confirmation)
-    encoded: bytes = message.encode() if short else message.encode(round_)
-    return encoded
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_round_trip(election: Any, encodings: Any, kind: str) -> None:
-    data, decode = encodings[kind]
-    message = decode(data, election.round)
-    assert encode(message, election.round) == data
-    assert decode(encode(message, election.round), election.round) == message
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_ciphertexts_out_of_range_are_rejected(
     election: Any, encodings: Any, private_key: PrivateKey, place: int
@@ -94,37 +79,6 @@ def test_holder_numbers_out_of_range_are_rejected(election: Any, encodings: Any,
             decode(data[:holder_at] + bytes([holder]) + data[holder_at + 1 :], election.round)
     for holder in (1, 3):
         assert decode(data[:holder_at] + bytes([holder]) + data[holder_at + 1 :], election.round).holder == holder
-
-
-def test_requests_encode_parties_as_a_bit_map(make_election: Any) -> None:
-    for parties in (2, 7, 8, 9, 17):
-        round_ = make_election(parties, 2, 2).round
-        for chosen in (0, 1, 1 << parties - 1, (1 << parties) - 1, 0b1010101 % (1 << parties)):
-            request = TallyRequest(round_.digest, chosen, bytes(32))
-            data = request.encode(round_)
-            assert len(data) == HEADER_BYTES + 32 + -(-parties // 8)
-            assert TallyRequest.decode(data, round_) == request
-        if parties % 8:
-            with pytest.raises(MessageError):
-                TallyRequest.decode(
-                    data[: HEADER_BYTES + 32] + (1 << parties).to_bytes(-(-parties // 8), "big"), round_
-                )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_messages_of_another_round_are_rejected(election: Any, encodings: Any, make_election: Any, kind: str) -> None:
-    data, decode = encodings[kind]
-    r: Round = election.round
-    for other in (
-        replace(r, nonce=bytes(16)),
-        replace(r, context=bytes(32)),
-        replace(r, minimum_ballots=4),
-        replace(r, roster=r.roster[::-1]),
-        replace(r, plan=replace(r.plan, length=399)),
-        replace(r, kind="parameters"),
-    ):
-        with pytest.raises(WrongRoundError):
-            decode(data, other)
 
 
 def test_a_ballot_is_signed_by_its_party_over_its_round(

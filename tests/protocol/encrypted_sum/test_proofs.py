@@ -20,7 +20,6 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import (
     _statement,
     check_opening,
-    check_proofs,
     encrypt_with_proof,
     proof_bytes,
     prove_opening,
@@ -201,23 +200,6 @@ def test_the_length_of_a_proof_is_checked(election: Any, proofs: Proofs) -> None
     for length in {least, most}:
         data = signed(election, round_, 0, vector.ciphertexts, bytes(length))
         assert Ballot.decode(data, round_).proof == bytes(length)  # its content is checked when the ballot is counted
-
-
-@pytest.mark.parametrize("proofs", ["knowledge", "valid"])
-def test_an_invalid_proof_names_its_party(election: Any, proofs: Proofs) -> None:
-    round_ = round_of(election, proofs)
-    ballots = [Ballot.decode(cast(election, round_, party), round_) for party in range(3)]
-    honest = [(ballot.party, ballot.ciphertexts, ballot.proof) for ballot in ballots]
-    check_proofs(round_, honest)
-    check_proofs(round_, [])
-    garbage = b"\xff" * len(honest[0][2])
-    for liar, one in enumerate(honest):
-        for proof in (honest[(liar + 1) % 3][2], garbage):
-            spoiled = [*honest[:liar], (one[0], one[1], proof), *honest[liar + 1 :]]
-            with pytest.raises(ProofError):
-                check_proofs(round_, spoiled)
-            with pytest.raises(ProofError):
-                check_proofs(round_, [(one[0], one[1], proof)])
 
 
 class AddingHolder(Role):

@@ -85,6 +85,3 @@ def test_rfc_8032_test_1() -> None:
         "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
     )
     assert key.seed() == seed
-
-
-# Arithmetic of the curve (RFC 8032, section 5.1.4), to find the points whose order divides 8.

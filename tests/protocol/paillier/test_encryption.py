@@ -33,15 +33,6 @@ def test_every_ciphertext_is_fresh(private_key: PrivateKey, mode: RandomnessMode
 
 
 @modes
-def test_encryption_is_a_function_of_its_tape(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    def encrypt(seed: int) -> tuple[mpz, ...]:
-        return Encryptor(private_key.public_key, mode, randomness=SimulationRandomness(seed)).encrypt([mpz(7)] * 3)
-
-    assert encrypt(1) == encrypt(1)
-    assert not set(encrypt(1)) & set(encrypt(2))
-
-
-@modes
 def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: RandomnessMode) -> None:
     encryptor = Encryptor(private_key.public_key, mode)
     n = private_key.public_key.n
@@ -50,14 +41,6 @@ def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: Ran
         with pytest.raises(PackingError):
             encryptor.encrypt([mpz(0), bad])  # type: ignore[list-item]
     assert encryptor.encrypt([]) == ()
-
-
-def test_exponent_lengths() -> None:
-    def key(bits: int) -> PublicKey:
-        return PublicKey((1 << bits) - 1, form="psephos")
-
-    assert [exponent_bits(key(b), "half") for b in (2048, 3072, 4096)] == [1024, 1536, 2048]
-    assert [exponent_bits(key(b), "short") for b in (2048, 3072, 7680)] == [224, 256, 384]
 
 
 @pytest.mark.parametrize("mode", ["half", "short"])

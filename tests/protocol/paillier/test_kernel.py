@@ -228,23 +228,6 @@ def test_rows_that_do_not_fit_are_rejected() -> None:
             compute(row, row, row, None, n, 1, digits)
 
 
-@every_kernel
-@pytest.mark.parametrize(("groups", "places", "degree"), [(1, 1, 1), (2, 7, 1), (3, 8, 2), (5, 17, 2), (2, 9, 3)])
-def test_powers_from_tables_are_those_of_integers(name: str, groups: int, places: int, degree: int) -> None:
-    base = (mpz(1) << 1100) - 9
-    generator = np.random.default_rng(places)
-    with use(name):
-        arithmetic = ring(base, degree)
-    numbers = [[mpz(7 + g) ** (400 * e) % arithmetic.modulus for e in range(6)] for g in range(groups)]
-    digits = generator.integers(0, 6, (groups, places))
-    expected = mpz(1)
-    for g, i in np.ndindex(digits.shape):
-        expected = expected * gmpy2.powmod(numbers[g][digits[g, i]], 1 << i, arithmetic.modulus) % arithmetic.modulus
-    tables = np.stack([arithmetic.array(row) for row in numbers])
-    assert arithmetic.multi_power(tables, digits) == expected
-    assert arithmetic.multi_power(np.repeat(tables, 2, axis=0)[::2], digits) == expected  # not contiguous
-
-
 @needs_ifma
 def test_digits_outside_their_tables_are_rejected() -> None:
     compute, n = kernel._ifma.multi_power, np.ones(16, dtype=np.uint64)

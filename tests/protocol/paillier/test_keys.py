@@ -61,8 +61,6 @@ def test_p_minus_1_and_q_minus_1_share_nothing_but_2() -> None:
 
 def test_the_default_is_3072_bits() -> None:
     assert DEFAULT_KEY_BITS == 3072
-    assert generate_private_key.__kwdefaults__["test_key"] is False
-    assert generate_private_key.__defaults__ == (3072,)
     assert [security_bits(b) for b in (15360, 7680, 3072, 3071, 2048, 512)] == [256, 192, 128, 112, 112, 80]
 
 
@@ -115,9 +113,6 @@ def test_the_identifier_tells_modulus_and_form_apart(private_key: PrivateKey, ot
     assert ours != 5
     assert ours == phe.PaillierPublicKey(ours.n)
     assert ours != phe.PaillierPublicKey(other.n)
-    assert repr(ours) == f"<PublicKey 512 bits, psephos, {ours.identifier.hex()[:12]}>"
-    second = PublicKey(ours.n, degree=2)
-    assert repr(second) == f"<PublicKey 512 bits, degree 2, foreign, {second.identifier.hex()[:12]}>"
     assert PublicKey.from_phe(ours) is ours
     assert not hasattr(ours, "nothing")
     assert hash(ours) == hash(foreign)

@@ -132,6 +132,10 @@ def test_a_secret_outside_its_bound_is_rejected_and_not_shown(secret: int) -> No
     with pytest.raises(InvalidParameter) as caught:
         deal_integer(secret, 10, holders=2, threshold=2)
     assert str(secret) not in str(caught.value)
+    assert deal_integer(-9, 10, holders=3, threshold=1) == [-54] * 3  # the secret of a key without a dealer may be
+    for threshold in (0, 3):
+        with pytest.raises(InvalidParameter):
+            deal_integer(1, 10, holders=2, threshold=threshold)
 
 
 # -- decryption
@@ -260,11 +264,3 @@ def test_verification_values_are_the_shares_in_the_exponent(private_key: Private
         assert share.exponent == 2 * math.factorial(5) * share.share()
         assert value == pow(base, int(share.exponent), modulus)
         assert int(share.exponent).bit_length() <= threshold_key.exponent_bits
-
-
-def test_dealing_is_reproducible_from_a_seed_and_fresh_otherwise(private_key: PrivateKey) -> None:
-    def ceremony(seed: int) -> list[int]:
-        return [s.share() for s in deal(private_key, holders=3, threshold=2, randomness=SimulationRandomness(seed))[1]]
-
-    assert ceremony(1) == ceremony(1) != ceremony(2)
-    assert deal(private_key, holders=3, threshold=2)[0] != deal(private_key, holders=3, threshold=2)[0]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from psephos.protocol.errors import CiphertextError, InvalidParameter, MessageError
+from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.pathak.comparison import Answer, answer, ask, conclude
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -115,18 +115,6 @@ def test_comparisons_of_a_batch_share_no_randomness() -> None:
     first, second = answer(public, [0, 0], [(mpz(1), mpz(1))] * 2, bits=2)
     ratios = {gmpy2.divm(c, d, public.n) for c in first.ciphertexts for d in second.ciphertexts}
     assert not powers & ratios
-
-
-def test_answers_round_trip() -> None:
-    given_ = answer(KEY.public_key, [3], ask(KEY.public_key, [200], bits=8), bits=8)[0]
-    data = given_.encode(KEY.public_key)
-    assert Answer.decode(data, KEY.public_key, 8) == given_
-    assert conclude(KEY, [200], [Answer.decode(data, KEY.public_key, 8)], bits=8) == [False]
-    for broken in (data[:-1], data + b"\0", b"\2" + data[1:]):
-        with pytest.raises(MessageError):
-            Answer.decode(broken, KEY.public_key, 8)
-    with pytest.raises(CiphertextError):
-        Answer.decode(data[:1] + bytes(len(data) - 1), KEY.public_key, 8)
 
 
 def test_bad_input_is_refused() -> None:

@@ -32,39 +32,23 @@ PRINTED = replace(TERMS, variant="printed", excluded=1)
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    "change",
     [
-        *(({name: "other"}, name) for name in ("variant", "comparisons")),
-        *(
-            ({name: value}, f"{name} must be an integer")
-            for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent")
-            for value in (4.0, True, "4")
-        ),
-        *(
-            ({name: value}, f"{name} must be a positive finite float")
-            for name in ("lam", "epsilon", "tolerance")
-            for value in (0.0, -1.0, math.inf, math.nan, 1)
-        ),
-        ({"epsilon": 65.0}, "epsilon"),
-        ({"parties": 2, "excluded": 1}, "at least 3 parties"),
-        ({"parties": 10_001}, "at least 3 parties"),
-        ({"features": 0}, "number of features"),
-        ({"features": (1 << 20) + 1}, "number of features"),
-        ({"classes": ("no",)}, "classes"),
-        ({"classes": ("no", "no")}, "classes"),
-        ({"classes": ("no", "yes", "perhaps")}, "classes"),
-        ({"classes": ("no", "yes", "no")}, "classes"),
-        ({"smallest_size": 0}, "data set sizes"),
-        ({"smallest_size": 31}, "data set sizes"),
-        ({"largest_size": 1 << 32}, "data set sizes"),
-        ({"excluded": 0}, "excluded"),
-        ({"excluded": 5}, "excluded"),
-        ({"pitch_exponent": 1}, "pitch_exponent"),
-        ({"pitch_exponent": -201}, "pitch_exponent"),
-        *(({"nonce": nonce}, "a nonce") for nonce in ("0" * 31, "0" * 33, "G" * 32, "A" * 32, "X" * 32, "")),
+        *({name: "other"} for name in ("variant", "comparisons")),
+        *({name: bad} for name in ("parties", "largest_size", "excluded") for bad in (4.0, True, "4")),
+        *({name: bad} for name in ("lam", "tolerance") for bad in (0.0, -1.0, math.inf, math.nan, 1)),
+        {"epsilon": 65.0},
+        *({"parties": bad, "excluded": 1} for bad in (2, 10_001)),
+        *({"features": bad} for bad in (0, (1 << 20) + 1)),
+        *({"classes": bad} for bad in (("no",), ("no", "no"), ("no", "yes", "perhaps"), ("no", 1))),
+        *({"smallest_size": bad} for bad in (0, 31)),
+        {"largest_size": 1 << 32},
+        *({"excluded": bad} for bad in (0, 5)),
+        *({"pitch_exponent": bad} for bad in (1, -201)),
+        *({"nonce": bad} for bad in ("0" * 31, "0" * 33, "G" * 32, "A" * 32, "", ["0"] * 32)),
     ],
 )
-def test_invalid_terms_name_the_field(change: dict[str, Any], why: str) -> None:
+def test_terms_out_of_range_are_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         replace(TERMS, **change)
 

@@ -9,9 +9,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.stats import binom
 
-from psephos.protocol.privacy import composition
 from psephos.protocol.privacy.composition import (
     PrivacyLoss,
     composed_epsilon,
@@ -125,70 +123,7 @@ def test_more_mechanisms_and_a_smaller_delta_cost_more(epsilon, count, delta):
     assert first <= epsilon * count * (1 + 1e-9) + 1e-9
 
 
-def test_a_delta_of_nearly_1_costs_nothing():
-    assert composed_epsilon({1.0: 1}, 0.0, 0.6, 64.0) == 0.0
-
-
 # -- losses by hand
-
-
-def test_responses_are_binomial():
-    for epsilon, count in ((0.3, 1), (2.0, 7), (1e-6, 40)):
-        loss, ones = responses(epsilon, count), np.arange(count + 1)
-        np.testing.assert_allclose(loss.values, epsilon * (2 * ones - count), rtol=1e-15)
-        likely = 1 / (1 + math.exp(-epsilon))
-        np.testing.assert_allclose(loss.masses, binom.pmf(ones, count, likely), rtol=1e-12)
-        assert loss.infinite == 0.0
-
-
-def test_what_hardly_ever_occurs_is_given_up_at_the_top_and_moved_up_at_the_bottom():
-    """A share of 1/8 of the mass, with numbers that are exact."""
-    delta = 2.0**20 / 8
-    loss = PrivacyLoss(np.array([3.0, 1.0, 2.0, 0.0]), np.array([0.125, 0.5, 0.3125, 0.0625]), 0.25)
-    left = loss.trimmed(delta)
-    assert (left.values.tolist(), left.masses.tolist(), left.infinite) == ([1.0, 2.0], [0.5625, 0.3125], 0.375)
-    assert loss.masses.tolist() == [0.125, 0.5, 0.3125, 0.0625], "the loss itself stays"
-    whole = loss.trimmed(delta / 4)
-    assert (whole.values.tolist(), whole.infinite) == ([0.0, 1.0, 2.0, 3.0], 0.25)
-    assert whole.masses.tolist() == [0.0625, 0.5, 0.3125, 0.125]
-    one = PrivacyLoss(np.array([1.0, 0.0]), np.array([0.9375, 0.0625])).trimmed(2.0**20 * 0.99)
-    assert (one.values.tolist(), one.masses.tolist(), one.infinite) == ([0.0], [0.0625], 0.9375)
-
-
-@pytest.mark.parametrize("most", [6, 5])
-def test_a_sum_of_two_losses_has_every_pair_of_values_or_is_on_a_grid(most, monkeypatch):
-    """Up to the limit, its values are sums; beyond, both distributions of the pair keep their masses on a grid."""
-    monkeypatch.setattr(composition, "_MOST_VALUES", most)
-    one = PrivacyLoss(np.array([-0.5, 0.0, 1.0]), np.array([0.25, 0.25, 0.375]), 0.125)
-    other = PrivacyLoss(np.array([-0.25, 0.3]), np.array([0.5, 0.25]), 0.25)
-    left, right = (list(zip(loss.values.tolist(), loss.masses.tolist(), strict=True)) for loss in (one, other))
-    pairs = {a + b: p * q for a, p in left for b, q in right}
-    for total in (one.add(other, 1e-9), other.add(one, 1e-9)):
-        assert total.infinite == 0.375
-        if most == 6:
-            assert dict(zip(total.values.tolist(), total.masses.tolist(), strict=True)) == pytest.approx(pairs)
-            continue
-        step = np.diff(total.values)
-        assert len(total.values) == 2**15
-        assert (step == 2.0**-12).all(), "the finest"
-        assert total.values[0] == -0.75
-        assert (total.masses >= 0).all()
-        assert total.masses.sum() == pytest.approx(sum(pairs.values()), rel=1e-12)
-        second = sum(mass * math.exp(-value) for value, mass in pairs.items())
-        assert np.dot(total.masses, np.exp(-total.values)) == pytest.approx(second, rel=1e-12)
-        used = total.values[total.masses > 1e-12]
-        for value in used:
-            assert min(abs(value - pair) for pair in pairs) <= 2.0**-12, "next to a sum"
-
-
-def test_a_wide_sum_is_on_a_grid_of_its_own_width(monkeypatch):
-    monkeypatch.setattr(composition, "_MOST_VALUES", 3)
-    one = PrivacyLoss(np.array([-100.0, 100.0]), np.array([0.25, 0.75]))
-    total = one.add(PrivacyLoss(np.array([-20.0, 50.0]), np.array([0.5, 0.5])), 1e-9)
-    np.testing.assert_allclose(np.diff(total.values), 270.0 / (2**15 - 2), rtol=1e-9)
-    assert (total.values[0], total.masses[0]) == (-120.0, 0.125)
-    assert total.masses.sum() == pytest.approx(1, rel=1e-12)
-    assert total.masses[-2:].sum() == pytest.approx(0.375, rel=1e-9), "the largest sum is the last place but one"
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
 import hashlib
 import operator
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -260,18 +256,3 @@ def test_arguments_of_other_kinds_are_rejected(name: str, count: int) -> None:
         shifted = np.frombuffer(bytearray(8 * 32 + 1), dtype=np.uint8, offset=1)
         with pytest.raises(ValueError, match="aligned"):
             call(*[shifted] * count, *numbers)
-
-
-@with_c
-def test_the_switch_of_all_kernels_selects_numpy() -> None:
-    contextvars.Context().run(check_the_switch)
-    program = "from psephos.protocol.proofs import field; print(field.kernel())"
-    environment = {**os.environ, "PSEPHOS_KERNEL": "gmpy2"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert "field_numpy" in done.stdout
-
-
-def check_the_switch() -> None:
-    assert field.kernel() is (field._field if kernel.compiled() else field_numpy)
-    with kernel.use("gmpy2"):
-        assert field.kernel() is field_numpy

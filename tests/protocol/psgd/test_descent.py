@@ -17,14 +17,7 @@ DESCENT = Descent(4, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
 NONE = [0.0, -1.0, math.inf, math.nan]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "first",
-        "offset",
-        "power",
-    ],
-)
+@pytest.mark.parametrize("name", ["first", "offset", "power"])
 @pytest.mark.parametrize("value", NONE)
 def test_step_sizes_need_positive_finite_numbers(name: str, value: float) -> None:
     with pytest.raises(InvalidParameter):

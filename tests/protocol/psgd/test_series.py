@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,6 @@ from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.key_setup import setup_keys
 
 SERIES = Series(
@@ -48,30 +46,23 @@ def terms() -> SeriesTerms:
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    "change",
     [
-        ({"parties": 1, "fixed_sigmas": (1.0,)}, "at least 2 parties"),
-        ({"steps": 0}, "between 1 and"),
-        ({"steps": (1 << 20) + 1}, "between 1 and"),
-        ({"dimension": 0}, "dimension"),
-        *(({"bound": bad}, "bound") for bad in (0.0, -1.0, math.inf, math.nan)),
-        ({"fraction_bits": -1}, "fraction_bits"),
-        ({"fraction_bits": 53}, "fraction_bits"),
-        ({"fixed_sigmas": (1.0, 1.0)}, "fixed_sigmas"),
-        *(({"fixed_sigmas": (1.0, bad, 1.0)}, "at least 0") for bad in (-1e-300, math.inf, math.nan)),
-        ({"step_law": "gaussian"}, "step_law"),
-        *(({"step_scale": bad}, "step_scale") for bad in (0.0, -1.0, math.inf, math.nan)),
-        ({"step_law": "none"}, "step_scale"),
-        ({"nonce": bytes(15)}, "16 bytes"),
-        ({"nonce": bytes(17)}, "16 bytes"),
-        *(({name: 1.0}, "integers") for name in ("parties", "steps", "dimension", "fraction_bits")),
-        ({"minimum_ballots": 1.0}, "integers"),
-        ({"bound": "5"}, "numbers"),
-        ({"step_scale": None}, "numbers"),
-        ({"fixed_sigmas": ("1", 1.0, 1.0)}, "numbers"),
+        {"parties": 1, "fixed_sigmas": (1.0,)},
+        *({"steps": bad} for bad in (0, (1 << 20) + 1, 1.0)),
+        *({"dimension": bad} for bad in (0, 1.0)),
+        *({"bound": bad} for bad in (0.0, -1.0, math.inf, math.nan, "5")),
+        *({"fraction_bits": bad} for bad in (-1, 53, 1.0)),
+        *({"fixed_sigmas": (1.0, bad, 1.0)} for bad in (-1e-300, math.inf, math.nan, "1")),
+        {"fixed_sigmas": (1.0, 1.0)},
+        {"step_law": "gaussian"},
+        {"step_law": "none"},
+        *({"step_scale": bad} for bad in (0.0, -1.0, math.inf, math.nan, None)),
+        *({"nonce": bytes(length)} for length in (15, 17)),
+        {"minimum_ballots": 1.0},
     ],
 )
-def test_invalid_series_are_rejected(change: dict[str, Any], why: str) -> None:
+def test_invalid_series_are_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         replace(SERIES, **change)
 
@@ -98,23 +89,6 @@ def test_bounds_of_noise_are_those_of_their_tails() -> None:
     norm = SERIES.step_bound(1) / 2**10 / 1.5  # of a share of spherical Laplace noise, whose norm is Gamma(d)
     assert gamma.sf(norm, SERIES.dimension) < 2.0**-66 / tails
     assert gamma.sf(norm / 1.3, SERIES.dimension) > 2.0**-66 / tails
-
-
-def test_the_round_of_a_step_follows_from_the_terms(terms: SeriesTerms) -> None:
-    announcement = Announcement(terms.digest, 2, b"n" * 16, (0.5, -1.0))
-    made = terms.round(announcement)
-    context = hashlib.sha256(b"psephos step\0" + announcement.encode()).digest()
-    assert (made.kind, made.threshold_key, made.plan) == (
-        "gradients",
-        terms.threshold_key,
-        SERIES.plan(terms.threshold_key.key, 2),
-    )
-    assert list(made.roster) == list(terms.roster)
-    assert (made.minimum_ballots, made.context, made.nonce) == (3, context, b"n" * 16)
-    assert (made.test_key, made.proofs, made.group, made.confirmations) == (True, "knowledge", 1, 2)
-    halving = replace(terms, series=replace(SERIES, step_law="spherical-laplace-halving"))
-    plans = {halving.round(replace(announcement, step=step)).plan for step in (1, 2, 3)}
-    assert len(plans) == 3
 
 
 @pytest.mark.parametrize(
@@ -177,29 +151,13 @@ def test_the_digest_covers_all_terms_of_a_series(terms: SeriesTerms) -> None:
 
 
 def test_announcements_of_another_series_are_rejected(terms: SeriesTerms) -> None:
-    def sent(step: int, point: tuple[float, ...]) -> bytes:
-        return Announcement(terms.digest, step, bytes(16), point).encode()
-
     for step in (1, 4):
         made = Announcement.create(terms, step, (1.0, 2.0))
         assert Announcement.decode(made.encode(), terms) == made
         assert len(made.nonce) == 16
-    for step in (0, 5):
-        for refused in (
-            lambda step=step: Announcement.create(terms, step, (1.0, 2.0)),
-            lambda step=step: Announcement.decode(sent(step, (1.0, 2.0)), terms),
-        ):
-            with pytest.raises(MessageError):
-                refused()
-    for point in ((1.0, math.nan), (math.inf, 1.0)):
+    wrong = [(step, (1.0, 2.0)) for step in (0, 5)]
+    for step, point in (*wrong, *((1, point) for point in ((1.0, math.nan), (math.inf, 1.0), (1.0,), ()))):
         with pytest.raises(MessageError):
-            Announcement.decode(sent(1, point), terms)
-    for point in ((1.0,), (1.0, 2.0, 3.0), ()):
+            Announcement.create(terms, step, point)
         with pytest.raises(MessageError):
-            Announcement.decode(sent(1, point), terms)
-        with pytest.raises(MessageError):
-            Announcement.create(terms, 1, point)
-    body = sent(1, (1.0, 2.0))[HEADER_BYTES:]
-    for other in (body[:-1], body + b"\0"):
-        with pytest.raises(MessageError):
-            Announcement.decode(frame(Kind.ANNOUNCEMENT, terms.digest, other), terms)
+            Announcement.decode(Announcement(terms.digest, step, bytes(16), point).encode(), terms)
