@@ -120,7 +120,7 @@ class KeyShare:
         return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a key share cannot be pickled; use psephos.protocol.storage.keyfiles")
+        raise TypeError("a key share cannot be pickled; an agent keeps it in its store")
 
 
 def deal(

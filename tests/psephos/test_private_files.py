@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from psephos.audit.rounds import short_key
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.server import write_server
-from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.budget import BudgetFile
-from psephos.protocol.storage.keyfiles import write_key_share, write_signing_key
+from psephos.protocol.storage.keyfiles import write_signing_key
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.engines import LocalEngine
 from psephos.study.identity import Identity
@@ -40,7 +38,6 @@ def store(folder: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "key share": lambda folder: write_key_share(folder / "share", deal(short_key(), holders=2, threshold=2)[1][0]),
     "signing key": lambda folder: write_signing_key(folder / "signing", SigningKey.generate()),
     "store": store,
     "budget": lambda folder: BudgetFile(folder / "budget").close(),

@@ -60,9 +60,7 @@ from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.keyfiles import (
-    read_key_share,
     read_signing_key,
-    write_key_share,
     write_signing_key,
 )
 from psephos.protocol.study.stages import decode_key, encode_key
@@ -354,7 +352,6 @@ def _files() -> list[Decoder]:
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     setting = make_setting(SimulationRandomness(3, "files"), degree=2)
     writers: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
-        "key share file": (lambda p: write_key_share(p, setting.ceremony.shares[0]), read_key_share),
         "signing key file": (lambda p: write_signing_key(p, setting.ceremony.signing_keys[0]), read_signing_key),
     }
     targets = []
@@ -376,7 +373,7 @@ def _files() -> list[Decoder]:
 DECODERS = sorted(
     {kind.title for kind in Kind}
     | {"partial product", "proof of knowledge", "proof of an opening", "proof of validity", "signed entry"}
-    | {"sealed message", "study", "terms", "comparison answer", "comparison key", "key share file", "signing key file"}
+    | {"sealed message", "study", "terms", "comparison answer", "comparison key", "signing key file"}
 )
 """The names of all targets: every message decoder and file reader."""
 
