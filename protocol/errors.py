@@ -44,10 +44,6 @@ class InvalidParameter(PsephosError, ValueError):
 # -- randomness, keys and key files
 
 
-class RandomnessExhausted(PsephosError):
-    """A replayed tape of coin tosses ended early."""
-
-
 class WeakKeyError(InvalidParameter):
     """A modulus has fewer than 2048 bits, and the key is not marked as a test key."""
 
@@ -60,16 +56,8 @@ class UnsuitableKeyError(PsephosError):
     """The key does not meet the assumption of the randomness mode (a foreign key with `half` or `short`)."""
 
 
-class DegreeError(UnsuitableKeyError):
-    """A key of degree above 1 was used where only Paillier's original scheme, of degree 1, is supported."""
-
-
 class KeyFileError(PsephosError):
     """A key file is missing, damaged or of another kind, or cannot be written."""
-
-
-class KeyFilePermissionsError(KeyFileError):
-    """A file with a secret key can be read by others than its owner."""
 
 
 # -- data and classifiers
@@ -92,10 +80,6 @@ class DataSetMissingError(PsephosError):
 
 class PackingError(InvalidParameter):
     """A plan or a vector does not fit: an entry out of range, too many addends, too wide a slot."""
-
-
-class PackingOverflowError(PackingError):
-    """More vectors were added than the plan has room for."""
 
 
 class CiphertextError(PsephosError):
@@ -295,20 +279,8 @@ class ReportError(PsephosError):
     """A saved result is truncated, inconsistent or not of this program, or a report cannot be written."""
 
 
-class ReportVersionError(ReportError):
-    """A saved result has the format of another version of this program."""
-
-
 # -- engines
 
 
 class EngineError(PsephosError):
     """The processes or machines for the computation cannot be used."""
-
-
-class SchedulerMissingError(EngineError):
-    """No Dask scheduler answers at the given address, or it has no workers."""
-
-
-class WorkersLostError(EngineError):
-    """Worker processes died repeatedly without finishing a batch; what was committed to a journal is kept."""

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from abc import ABC, abstractmethod
 
-from psephos.protocol.errors import InvalidParameter, RandomnessExhausted
+from psephos.protocol.errors import InvalidParameter
 
 
 class Randomness(ABC):
@@ -99,7 +99,7 @@ class ReplayedRandomness(Randomness):
     def draw(self, count: int) -> bytes:
         end = self._position + count
         if end > len(self._tape):
-            raise RandomnessExhausted(
+            raise InvalidParameter(
                 f"the tape has {len(self._tape)} bytes and the run needs {end}: it was recorded from another run"
             )
         data = self._tape[self._position : end]

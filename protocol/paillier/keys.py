@@ -16,7 +16,7 @@ import gmpy2
 import phe
 from gmpy2 import mpz
 
-from psephos.protocol.errors import DegreeError, InvalidParameter, WeakKeyError
+from psephos.protocol.errors import InvalidParameter, UnsuitableKeyError, WeakKeyError
 from psephos.protocol.paillier.kernel import Ring, ring
 from psephos.protocol.storage.values import storable_as
 
@@ -48,7 +48,7 @@ def _parts(key: PublicKey) -> dict[str, Any]:
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
     """A public key of degree 1 to 4; InvalidParameter for an n that is even or has fewer than 64 bits.
 
-    Functions of phe raise DegreeError for a degree above 1. `form` is "psephos" if whoever generated the key states
+    Functions of phe raise UnsuitableKeyError for a degree above 1. `form` is "psephos" if whoever generated the key states
     that it has the form above.
     """
 
@@ -64,7 +64,7 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     def __getattr__(self, name: str) -> Any:
         if name in _PHE_ONLY:
-            raise DegreeError(f"{self!r} has degree {self.degree}; phe supports keys of degree 1 only")
+            raise UnsuitableKeyError(f"{self!r} has degree {self.degree}; phe supports keys of degree 1 only")
         raise AttributeError(name)
 
     @classmethod

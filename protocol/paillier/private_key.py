@@ -45,7 +45,7 @@ class PrivateKey:
         return cls(key.p, key.q)
 
     def to_phe(self) -> phe.PaillierPrivateKey:
-        """Convert to a private key of phe; raise DegreeError for a degree above 1."""
+        """Convert to a private key of phe; raise UnsuitableKeyError for a degree above 1."""
         return phe.PaillierPrivateKey(self.public_key, int(self._p), int(self._q))
 
     def factors(self) -> tuple[int, int]:

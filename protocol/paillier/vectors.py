@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gmpy2 import mpz
 
-from psephos.protocol.errors import CiphertextError, PackingOverflowError, WrongKeyError, WrongRoundError
+from psephos.protocol.errors import CiphertextError, PackingError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
@@ -18,7 +18,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 class EncryptedVector:
     """The encrypted sum of `addends` vectors of one plan: `plan.ciphertexts` units modulo n^(s+1).
 
-    Raises CiphertextError, WrongKeyError or PackingOverflowError where key or numbers are not those of the plan.
+    Raises CiphertextError, WrongKeyError or PackingError where key or numbers are not those of the plan.
     """
 
     key: PublicKey
@@ -31,7 +31,7 @@ class EncryptedVector:
             raise CiphertextError(f"a vector has {self.plan.ciphertexts} ciphertexts, not {len(self.ciphertexts)}")
         self.plan.check_key(self.key)
         if not 1 <= self.addends <= self.plan.addends:
-            raise PackingOverflowError(f"the packing plan has room for {self.plan.addends} addends, not {self.addends}")
+            raise PackingError(f"the packing plan has room for {self.plan.addends} addends, not {self.addends}")
 
     @classmethod
     def encrypt(cls, encryptor: Encryptor, plan: PackingPlan, values: IntegerVector) -> EncryptedVector:
@@ -39,13 +39,13 @@ class EncryptedVector:
         return cls(encryptor.key, plan, encryptor.encrypt(plan.pack(values)))
 
     def __add__(self, other: EncryptedVector) -> EncryptedVector:
-        """Return the encrypted sum; raise WrongKeyError, WrongRoundError (another plan) or PackingOverflowError."""
+        """Return the encrypted sum; raise WrongKeyError, WrongRoundError (another plan) or PackingError."""
         if self.key != other.key:
             raise WrongKeyError(f"vectors under {self.key!r} and {other.key!r} cannot be added")
         if self.plan != other.plan:
             raise WrongRoundError("vectors of two packing plans cannot be added")
         if self.addends + other.addends > self.plan.addends:
-            raise PackingOverflowError(f"{self.addends} + {other.addends} addends are more than {self.plan.addends}")
+            raise PackingError(f"{self.addends} + {other.addends} addends are more than {self.plan.addends}")
         ciphertexts = add_ciphertexts(self.key, self.ciphertexts, other.ciphertexts)
         return EncryptedVector(self.key, self.plan, ciphertexts, self.addends + other.addends)
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from psephos.curator.ledger import Release
-from psephos.protocol.errors import ReportError, ReportVersionError
+from psephos.protocol.errors import ReportError
 
 FORMAT = 4
 """Format number in the JSON of every result. It changes when older readers would misunderstand the JSON."""
@@ -338,7 +338,7 @@ class Result(ABC):
         """Read a result from the JSON object that `as_json` returned.
 
         Raises:
-            ReportVersionError: the format is another one.
+            ReportError: the format is another one.
             ReportError: the document is no JSON object of a result of this class, or a field is missing, unknown, of
                 another type or out of range. The message names the field.
         """
@@ -346,7 +346,7 @@ class Result(ABC):
             raise ReportError(f"a result is one JSON object, not a {type(document).__name__}")
         version = document.get("format")
         if version != FORMAT or isinstance(version, bool):
-            raise ReportVersionError(
+            raise ReportError(
                 f"this is a result in format {version!r}, and this psephos reads format {FORMAT}: use the version that "
                 "wrote it, or run the command again"
             )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 import psephos
-from psephos.protocol.errors import ReportError, ReportVersionError
+from psephos.protocol.errors import ReportError
 from psephos.results import FORMAT, Result
 from psephos.results.base import plain
 
@@ -66,13 +66,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """Read a document from the JSON of `report.json`, or from that which a command printed with `--json`.
 
         Raises:
-            ReportVersionError: the format is another one.
+            ReportError: the format is another one.
             ReportError: the JSON is neither of the two.
         """
         if not isinstance(document, dict) or document.get("kind") != "report":
             return cls(result=Result.from_json(document))
         if document.get("format") != FORMAT:
-            raise ReportVersionError(
+            raise ReportError(
                 f"this is a report in format {document.get('format')!r}, and psephos {psephos.__version__} reads "
                 f"format {FORMAT}: draw it with the version that wrote it, or run the command again"
             )

@@ -50,7 +50,7 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     """Write a report from a `report.json`, or from what a command printed with `--json`, which has no transcript.
 
     Raises:
-        ReportVersionError: the file has another format.
+        ReportError: the file has another format.
         ReportError: as `write_report`; or the file is missing, truncated or no JSON of this program.
     """
     path = Path(file)

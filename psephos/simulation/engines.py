@@ -25,7 +25,7 @@ import joblib
 from joblib import Parallel, delayed, parallel_config
 
 import psephos
-from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMissingError, WorkersLostError
+from psephos.protocol.errors import EngineError, InvalidParameter
 
 __all__ = ["ENGINES", "DaskEngine", "Engine", "LocalEngine", "make_engine"]
 
@@ -104,7 +104,7 @@ class LocalEngine:
                 except BrokenProcessPool as error:
                     deaths += 1
                     if deaths == _RETRIES:
-                        raise WorkersLostError(
+                        raise EngineError(
                             f"worker processes died {deaths} times without finishing a batch (killed, or out of "
                             "memory): use fewer workers; a run with a journal can be continued"
                         ) from error
@@ -180,7 +180,7 @@ class DaskEngine:
             try:
                 client.wait_for_workers(1, timeout=self.timeout)
             except TimeoutError as error:
-                raise SchedulerMissingError(
+                raise EngineError(
                     f"the Dask scheduler at {self.address} has no workers; start some (dask worker {self.address})"
                 ) from error
             self._check_versions(client)
@@ -191,7 +191,7 @@ class DaskEngine:
             ):
                 yield from results
         except (KilledWorker, CancelledError) as error:
-            raise WorkersLostError(
+            raise EngineError(
                 f"the cluster at {self.address} lost a batch: its scheduler stopped, or several workers died of it; "
                 "see their logs. A run with a journal can be continued"
             ) from error
@@ -218,7 +218,7 @@ class DaskEngine:
             connect: Any = Client
             return connect(self.address, timeout=self.timeout, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
-            raise SchedulerMissingError(
+            raise EngineError(
                 f"no Dask scheduler answers at {self.address!r}: start one (dask scheduler), or check --scheduler"
             ) from error
         except TypeError as error:  # raised by distributed if no certificates are configured

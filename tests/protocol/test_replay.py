@@ -9,7 +9,7 @@ import pytest
 from psephos.audit import ScriptedRole
 from psephos.curator.tally import Tally
 from psephos.protocol.driver import Driver
-from psephos.protocol.errors import RandomnessExhausted
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.randomness import Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
@@ -36,7 +36,7 @@ def test_a_whole_run_is_replayed(make_election: Any) -> None:
     again = [ReplayedRandomness(tape.tape()) for tape in tapes]
     assert run(make_election, again[0], list(again[1:])) == first
     for tape in again:  # every tape was used up
-        with pytest.raises(RandomnessExhausted):
+        with pytest.raises(InvalidParameter):
             tape.draw(1)
 
 

@@ -10,7 +10,7 @@ from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import CiphertextError, PackingError, PackingOverflowError, WrongKeyError, WrongRoundError
+from psephos.protocol.errors import CiphertextError, PackingError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -194,5 +194,5 @@ def test_vectors_of_different_keys_or_plans_cannot_be_added(
     with pytest.raises(CiphertextError):
         EncryptedVector(key, plan, vector.ciphertexts * 2)
     for addends in (0, -1, 4):
-        with pytest.raises(PackingOverflowError):
+        with pytest.raises(PackingError):
             EncryptedVector(key, plan, vector.ciphertexts, addends)

@@ -37,7 +37,7 @@ from psephos.protocol.errors import (
     EquivocationError,
     InvalidParameter,
     JournalError,
-    KeyFilePermissionsError,
+    KeyFileError,
     StoreInUseError,
     StudyError,
     TooFewBallotsError,
@@ -605,7 +605,7 @@ def test_invalid_identities_are_refused(consortium: Consortium) -> None:
     with pytest.raises(StudyError, match="belongs to another key"):
         Identity.read(consortium / "north")
     (consortium / "south/identity.key").chmod(0o644)
-    with pytest.raises(KeyFilePermissionsError, match="chmod 600"):
+    with pytest.raises(KeyFileError, match="chmod 600"):
         Identity.read(consortium / "south")
 
 
