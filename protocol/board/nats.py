@@ -26,6 +26,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -39,6 +40,7 @@ from psephos.protocol.board import MOST_BYTES, check_size
 from psephos.protocol.errors import BoardError, InvalidParameter
 from psephos.protocol.foreign import read_text
 from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.storage.database import check_private
 from psephos.protocol.wire import DIGEST_BYTES
 
 __all__ = ["PASSWORD_VARIABLE", "READER", "READING", "NatsBoard", "inbox", "nkey", "stream_of", "subject_of"]
@@ -90,8 +92,7 @@ def _password(file: str | None) -> str:
     if file is None:
         return os.environ.get(PASSWORD_VARIABLE, "")
     try:
-        if os.stat(file).st_mode & 0o077:
-            raise BoardError(f"others can read the password in {file}: run 'chmod 600 {file}'")
+        check_private(Path(file), BoardError)
         return read_text(file, _LONGEST_PASSWORD).strip()
     except OSError as error:
         raise BoardError(f"the password in {file} cannot be read: {error.strerror}") from None

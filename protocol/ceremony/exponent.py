@@ -101,5 +101,4 @@ def opens(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: lis
 def _hashed(terms: CeremonyTerms, n: mpz, label: str, bound: mpz) -> mpz:
     """Return a public unit below `bound`, within 2^-128 of uniform."""
     size = (bound.bit_length() + STATISTICAL_BITS + 7) // 8
-    prefix = f"psephos {label}\0".encode() + terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")
-    return mpz.from_bytes(hashlib.shake_256(prefix).digest(size), "big") % bound
+    return mpz.from_bytes(terms.hashed(n, label, size), "big") % bound

@@ -32,7 +32,6 @@ certification of RSA moduli and beyond" (2019), section 3.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Sequence
@@ -113,6 +112,5 @@ def _base_count(smallest: int) -> int:
 def _bases(terms: CeremonyTerms, n: mpz, label: str, count: int) -> tuple[mpz, ...]:
     """Return squares modulo n from a hash of the terms, n and the label."""
     size = (n.bit_length() + STATISTICAL_BITS + 7) // 8
-    prefix = f"psephos form {label}\0".encode() + terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")
-    data = hashlib.shake_256(prefix).digest(size * count)
+    data = terms.hashed(n, f"form {label}", size * count)
     return tuple(mpz.from_bytes(data[at : at + size], "big") ** 2 % n for at in range(0, len(data), size))

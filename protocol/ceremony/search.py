@@ -14,7 +14,6 @@ computes what its holder publishes, one with all seeds what every holder should 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -174,26 +173,22 @@ class Batch:
         Its masks are 128 bits longer than the share of c phi(n) that they hide.
         """
         bits = mask_bits + self._terms.bits + 1 + 2 * _count_bits(self._terms) + STATISTICAL_BITS
+        what = f"of form {mask_bits} {place}"
+        return mpz(zero_share(self._terms, holder, lambda s, i: self._integer(s, f"{label} {i} {what}", bits)))
 
-        def draw(subset: int, member: int) -> mpz:
-            output = stream(self._seeds[subset], f"{label} {member} of form {mask_bits} {place}", bits // 8 + 1)
-            return mpz.from_bytes(output, "little") >> (8 - bits % 8)
-
-        return mpz(zero_share(self._terms, holder, draw))
+    def _integer(self, subset: int, label: str, bits: int) -> mpz:
+        """Return a pseudo-random integer of at most `bits` bits that the holders of a set have in common."""
+        return mpz.from_bytes(stream(self._seeds[subset], label, bits // 8 + 1), "little") >> (8 - bits % 8)
 
     def exponent_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> int:
         """Return the holder's share of d = beta phi(n), an integer in (-2^b, 2^b) with b = `exponent_share_bits`."""
         terms = self._terms
         mask_bits = exponent_share_bits(terms) - _count_bits(terms) - 2
 
-        def draw(subset: int, label: str, bits: int) -> mpz:
-            return mpz.from_bytes(stream(self._seeds[subset], f"{label} of d {place}", bits // 8 + 1), "little") >> (
-                8 - bits % 8
-            )
-
         # theta = beta phi modulo n^s is public: a beta of fewer bits than that would leave phi in it.
-        beta = {s: draw(s, "beta", terms.degree * terms.bits + STATISTICAL_BITS) for s in numbers}
-        zero = zero_share(terms, holder, lambda s, i: draw(s, f"zero {i}", mask_bits))
+        beta_bits = terms.degree * terms.bits + STATISTICAL_BITS
+        beta = {s: self._integer(s, f"beta of d {place}", beta_bits) for s in numbers}
+        zero = zero_share(terms, holder, lambda s, i: self._integer(s, f"zero {i} of d {place}", mask_bits))
         return int(product_share(terms, holder, beta, self._phi(numbers, place, n)) + zero)
 
     def _phi(self, numbers: Numbers, place: int, n: mpz) -> dict[int, mpz]:
@@ -265,8 +260,7 @@ def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
     size, attempts = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
     bases: list[mpz] = []
     while len(bases) < count:
-        prefix = terms.digest + n.to_bytes(terms.bits // 8 + 1, "big") + attempts.to_bytes(8, "big")
-        g = mpz.from_bytes(hashlib.shake_256(b"psephos biprimality\0" + prefix).digest(size), "big") % n
+        g = mpz.from_bytes(terms.hashed(n, "biprimality", size, attempts.to_bytes(8, "big")), "big") % n
         attempts += 1
         if gmpy2.jacobi(g, n) == 1:
             bases.append(g)

@@ -83,6 +83,11 @@ class CeremonyTerms:
         degree = self.degree.to_bytes(4, "big") if self.degree > 1 else b""
         return hashlib.sha256(b"psephos ceremony\0" + numbers + self.context + degree).digest()
 
+    def hashed(self, n: mpz, label: str, size: int, counter: bytes = b"") -> bytes:
+        """Return `size` bytes of a hash (SHAKE-256) of the terms, a modulus and a label."""
+        content = self.digest + n.to_bytes(self.bits // 8 + 1, "big") + counter
+        return hashlib.shake_256(f"psephos {label}\0".encode() + content).digest(size)
+
     def ciphertext_modulus(self, n: mpz) -> mpz:
         return n ** (self.degree + 1)
 
