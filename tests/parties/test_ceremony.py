@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import gmpy2
-import phe
 import pytest
 from gmpy2 import mpz
 
@@ -108,7 +107,7 @@ def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int,
 def test_theta_tells_nobody_the_factors_whatever_the_degree() -> None:
     """d, a multiple of phi(n), is longer than n^s."""
     key = play(terms(degree=3))[0].threshold_key
-    with pytest.raises(AssertionError, match="no multiple of phi"):
+    with pytest.raises(AssertionError):
         factored(key.key.n, key.theta)
     with edited(Batch, "exponent_share", "$terms.degree * $terms.bits + STATISTICAL_BITS", "$terms.bits"):
         key = play(terms(degree=3))[0].threshold_key
@@ -133,17 +132,6 @@ def test_every_t_open_and_no_fewer_do(shares: list[KeyShare], mode: Any) -> None
     for chosen in combinations(parts, 2):
         with pytest.raises(WrongPartialDecryptionError):
             combine(lowered, {j: parts[j] for j in chosen})
-
-
-def test_phe_encrypts_to_it() -> None:
-    shares = play(terms())
-    key = shares[0].threshold_key
-    ciphertext = phe.PaillierPublicKey(key.key.n).raw_encrypt(4711)
-    parts = {s.holder: s.partially_decrypt([mpz(ciphertext)]) for s in shares[1:]}
-    assert combine(key, parts) == [4711]
-
-
-# -- terms
 
 
 # -- holders who lie
@@ -459,13 +447,6 @@ class ValuesMoved(Batch):
         return [2 * value % n for value in super().test_values(holder, numbers, place, n, chosen)]
 
 
-class FormRefused(Batch):
-    """Hides the form of every modulus behind its own noise."""
-
-    def form_share(self, holder: int, numbers: Any, place: int, n: mpz) -> list[mpz]:
-        return [value + 1 if value else value for value in super().form_share(holder, numbers, place, n)]
-
-
 class OtherExponent(Batch):
     """Shares d + 1, and is consistent about it from then on."""
 
@@ -484,12 +465,6 @@ def deviating(kind: type[Batch]) -> Callable[[Role], Role]:
 
 
 DEVIATED = "sent other messages"
-
-
-@pytest.mark.parametrize("kind", [ProductsMoved, ModuliMoved, ValuesMoved, OtherExponent])
-def test_who_computes_something_else_is_named(kind: type[Batch]) -> None:
-    with pytest.raises(CheatingError):
-        play(terms(), {"holder 2": deviating(kind)})
 
 
 class ModuliAboveBound(Batch):
@@ -601,34 +576,6 @@ def test_what_came_early_is_forgotten_when_it_fails() -> None:
     step = holder.receive(waiting, short)
     assert (step.state.early, step.state.arrived) == ((), ())
     assert isinstance(step.state.state, CeremonyFailed)
-
-
-@pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])
-def test_nobody_shows_something_else_than_it_committed_to(kind: Kind) -> None:
-    """Not even what nobody could say is wrong by itself."""
-    with pytest.raises(CheatingError):
-        play(terms(), lie(kind, flipped(0)))
-
-
-def test_all_who_lie_are_named() -> None:
-    with pytest.raises(CheatingError):
-        play(terms(128, 5), dict.fromkeys(("holder 2", "holder 4"), deviating(ProductsMoved)))
-
-
-@pytest.mark.parametrize("kind", [DifferencesMoved, FormRefused])
-def test_a_lie_about_the_form_of_the_winner_gives_no_key_of_another_form(kind: type[Batch]) -> None:
-    """Neither residues nor multiples of phi(n) are opened for the winner, but every key proves its form."""
-    ends = set()
-    for _ in range(8):
-        try:
-            shares = play(terms(), {"holder 2": deviating(kind)})
-        except CheatingError as error:
-            ends.add(" ".join(str(error).split()[:5]))
-        else:
-            ends.add("a key")
-            key = shares[0].threshold_key.key
-            assert factored(key.n, exponent(shares, (1, 2))).public_key == key
-    assert ends <= {f"holder 2 {DEVIATED}", "a key"}
 
 
 # -- hostile bytes, and runs that are killed

@@ -10,7 +10,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from psephos.parties.learners import LEARNERS, LocalClassifier, make_learner
@@ -28,16 +27,6 @@ def clouds(
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
-def test_every_learner_learns(name: str) -> None:
-    X, y = clouds()
-    fresh, truth = clouds(seed=1)
-    voted = make_learner(name, classes=3, coordinates=np.eye(X.shape[1])).fit(X, y).predict_votes(fresh)
-    assert voted.shape == (36,)
-    assert voted.dtype == np.int64
-    assert (voted == truth).mean() > 0.9
-
-
-@pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_a_learner_with_missing_classes(name: str) -> None:
     X, y = clouds(classes=4)
     seen = (y == 1) | (y == 3)
@@ -45,19 +34,6 @@ def test_a_learner_with_missing_classes(name: str) -> None:
     assert set(voted[y == 1]) == {1}
     assert set(voted[y == 3]) == {3}
     assert set(voted) <= {0, 1, 2, 3, 4}
-
-
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"logistic", "whitened"}))
-@pytest.mark.parametrize("count", [1, 5])
-def test_a_learner_with_a_single_class(name: str, count: int) -> None:
-    X, y = clouds()
-    own = y == 2
-    voted = (
-        make_learner(name, classes=3, coordinates=np.eye(X.shape[1]))
-        .fit(X[own][:count], y[own][:count])
-        .predict_votes(X)
-    )
-    assert set(voted) == {2}
 
 
 def test_votes_index_the_agreed_list() -> None:
@@ -90,15 +66,6 @@ def test_whitened_is_logistic_in_the_coordinates_of_unit_rows(classes: int) -> N
         make_learner("whitened", classes=classes)
 
 
-def test_any_scikit_learn_classifier_votes() -> None:
-    X, y = clouds()
-    for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), DecisionTreeClassifier())):
-        learner = make_learner(estimator, classes=3).fit(X, y)
-        assert (learner.predict_votes(X) == y).mean() > 0.9
-    with pytest.raises(InvalidParameter):
-        _ = learner.parameters
-
-
 def test_the_seed_determines_the_classifier() -> None:
     generator = np.random.default_rng(0)
     X, y, fresh = generator.random((40, 3)) / 2, generator.integers(0, 3, 40), generator.random((60, 3)) / 2
@@ -129,11 +96,6 @@ def test_probabilities_are_of_all_agreed_classes() -> None:
         logistic.predict_probabilities(X[:, :2])
     with pytest.raises(InvalidParameter):
         make_learner("tree", classes=4).predict_probabilities(X)
-
-
-def test_repr_shows_no_data() -> None:
-    X, y = clouds()
-    assert repr(make_learner("tree", classes=3).fit(X, y)) == "LocalClassifier(3 classes, fitted)"
 
 
 # -- bad input
@@ -185,3 +147,16 @@ def test_a_prediction_outside_the_agreed_classes_is_refused(predicted: list[floa
     learner = LocalClassifier(lambda samples: Inventor(), classes=2).fit(np.eye(2), [0, 1])
     with pytest.raises(DataError):
         learner.predict_votes(np.eye(2))
+
+
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"logistic", "whitened"}))
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_learner_with_a_single_class(name: str, count: int) -> None:
+    X, y = clouds()
+    own = y == 2
+    voted = (
+        make_learner(name, classes=3, coordinates=np.eye(X.shape[1]))
+        .fit(X[own][:count], y[own][:count])
+        .predict_votes(X)
+    )
+    assert set(voted) == {2}

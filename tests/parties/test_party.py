@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier
 
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
@@ -84,21 +82,6 @@ def test_a_round_counts_the_votes(ceremony, round_, samples) -> None:
     expected = np.stack([(votes == k).sum(axis=0) for k in range(3)], axis=1)
     assert (counts == expected).all()
     assert results["party 2"] == tuple(VoteLayout(len(samples), 3).encode(votes[2]).tolist())
-
-
-def test_parties_with_mixed_learners_and_missing_classes(ceremony, round_, samples) -> None:
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(12, 4))
-    kinds = ["logistic", "tree", "knn", "naive-bayes", ExtraTreesClassifier(5, random_state=0)]
-    seen = [["bird"], ["cat", "dog"], ["dog", "bird"], ["dog"], list(CLASSES)]
-    X = X / np.linalg.norm(X, axis=1, keepdims=True) * 0.9
-    parties = []
-    for number, (kind, labels) in enumerate(zip(kinds, seen, strict=True)):
-        y = [label for label, _ in zip(itertools.cycle(labels), X, strict=False)]
-        party = Party(number, ceremony.signing_keys[number], classes=CLASSES).train(X, y, kind)
-        parties.append(VotingParty(party, round_, samples))
-    holders = [KeyHolder(share, round_) for share in ceremony.shares]
-    assert Driver([*parties, Tally(round_), *holders]).run()["curator"].ballots == PARTIES
 
 
 def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(ceremony, round_, samples, tmp_path) -> None:
@@ -192,11 +175,6 @@ def test_a_party_must_be_on_the_roster_with_its_key(ceremony, round_, samples) -
         give(voting(ceremony, 0, [0] * 11), round_, "votes", round_.context, [0] * 22)
 
 
-def test_repr_of_a_party_shows_its_number_only(ceremony) -> None:
-    party = voting(ceremony, 2, [0] * 11)
-    assert repr(party) == "<Party 2>"
-
-
 # -- a party with a budget
 
 
@@ -213,16 +191,6 @@ def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vo
     cast(party, round_, samples, costs=pure_event("soft", 0.75))  # the same ballot again, which costs nothing
     assert budget.spent() == pytest.approx(0.75)
     assert cast(voting(ceremony, 1, [0] * 11), round_, samples, costs=pure_event("soft", 9.0)).party == 1, "no budget"
-
-
-def test_a_vector_is_charged_to_the_budget(ceremony) -> None:
-    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
-    context = bytes(32)
-    round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=context, test_key=True)
-    party = Party(0, ceremony.signing_keys[0], classes=(), budget=Budget(1.0, 1e-9))
-    give(party, round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
-    with pytest.raises(BudgetExceededError):
-        give(party, round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
 
 
 def test_parameters_go_into_one_sum_only(ceremony) -> None:

@@ -15,7 +15,6 @@ from psephos.parties.statistic import StatisticParty, entry_range, noisy_contrib
 from psephos.parties.training import train_whitened
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import OwnDataGrid, unit_rows
 from psephos.protocol.grids.record import RecordGrid
 from psephos.protocol.grids.statistic import StatisticGrid
@@ -105,14 +104,6 @@ def test_a_classifier_is_trained_for_a_whitened_average_and_for_no_other(classes
     assert own_vector(plain, X, y) == plain.contribution(X, y)
     assert own_vector(whitened, X, y) == whitened.contribution(X, y, lambda Z, labels: W)
     assert own_vector(whitened, X, y) != own_vector(plain, X, y)
-
-
-def test_a_step_from_a_public_model_is_that_of_the_partys_rows() -> None:
-    generator = np.random.default_rng(2)
-    X, y = np.column_stack([generator.normal(size=(12, 3)), np.ones(12)]), np.arange(12) % 2
-    grid = LocalStepGrid(generator.normal(size=(4, 2)), generator.normal(size=(4, 1)), 2, 0.1, 2.0, 1.0, "l1")
-    assert own_vector(grid, X, y) == grid.contribution(X, y)
-    assert any(own_vector(grid, X, y))
 
 
 def test_a_record_step_is_the_sum_over_rows_or_persons() -> None:

@@ -111,13 +111,6 @@ def test_a_party_with_a_single_class(classes: int, lam: float) -> None:
     assert np.linalg.norm(W.reshape(2, -1), axis=1).max() <= bound
 
 
-def test_longest_possible_minimiser_meets_its_bound() -> None:
-    """R(lambda) (docs/theory.md, "Sensitivities"): attained by one sample of norm 1, one class, K = 2."""
-    for lam in (1.0, 1e-2, 1e-4):
-        w = train_parties(np.ones((1, 1)), np.array([1]), [1], classes=2, lam=lam)[0, 0]
-        assert w <= np.sqrt(lambertw(1 / np.e).real / lam)
-
-
 def test_conjugate_gradients_find_the_same_minimiser() -> None:
     """Columns of zeros change no minimiser, but beyond 1500 unknowns no system is factorised, and a batch is full with
     one party.

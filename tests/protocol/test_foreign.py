@@ -85,24 +85,8 @@ def test_a_document_within_the_bounds_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text('\ufeffa = "' + "x." * 20 + '"\nb.c = [9223372036854775807, [{d = 1}]]\n', encoding="utf-8")
     assert parse_toml(read_text(path, 1_000)) == {"a": "x." * 20, "b": {"c": [2**63 - 1, [{"d": 1}]]}}
-    with pytest.raises(OSError, match=r"larger than 10 bytes"):
+    with pytest.raises(OSError, match="10 bytes"):
         read_text(path, 10)
-
-
-@pytest.mark.parametrize(
-    ("text", "length", "shown"),
-    [
-        ("", 0, ""),
-        ("abc", 3, "abc"),
-        ("abcd", 3, "abc..."),
-        ("a\x1b[2Jb", None, "a\\x1b[2Jb"),
-        ("a\nb\tcd", 5, "a\\nb\\tc..."),
-        ("\u202ea\ud800", None, "\\u202ea\\ud800"),
-        ("größer ψῆφος", None, "größer ψῆφος"),
-    ],
-)
-def test_texts_of_others_are_shown_on_one_line(text: str, length: int | None, shown: str) -> None:
-    assert printable(text, length) == shown
 
 
 @given(st.text())

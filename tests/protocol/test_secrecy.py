@@ -64,13 +64,6 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
     ]
 
 
-def test_shown_secrets_are_detected() -> None:
-    secret = 3**200
-    for text in (str(secret), hex(secret), repr([secret]), repr(secret.to_bytes(40, "big"))):
-        with pytest.raises(AssertionError, match="is shown"):
-            assert_hidden(text, secret)
-
-
 def test_repr_and_str_show_no_secret(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
     for thing, hidden in secrets:
         for text in (repr(thing), str(thing), f"{thing}", f"{[thing]}", f"{thing!r:>200}"):

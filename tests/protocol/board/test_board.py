@@ -177,14 +177,6 @@ def test_entries_beyond_the_bytes_that_a_study_leaves_a_member_are_refused(made:
         assert one.missing_places() == {}
 
 
-def test_a_study_limits_the_bytes_of_every_member(made: Trial) -> None:
-    limits = made.study.members.limits
-    assert limits.keys() == made.study.members.keys.keys()
-    assert limits["party 0"] < limits["curator"] < limits["holder 1"] < 1 << 31
-    longer = replace(made.study, samples=100 * made.study.samples).members.limits
-    assert limits["party 0"] < longer["party 0"] < 100 * limits["party 0"]
-
-
 def test_an_author_who_has_read_another_log_is_detected(made: Trial) -> None:
     everyone, elsewhere = Everyone(made, "curator", "party 0"), Everyone(made, "curator", "party 0")
     elsewhere.post(elsewhere.clients["curator"].sign(Post(BOARD, b"another story")))
@@ -192,13 +184,6 @@ def test_an_author_who_has_read_another_log_is_detected(made: Trial) -> None:
     checked = everyone.post(elsewhere.clients["party 0"].sign(Post(BOARD, b"said")))
     assert errors(checked) == {EquivocationError}
     assert "party 0" in str(checked["curator"].error)
-
-
-def test_a_head_beyond_the_end_of_the_log_is_rejected(made: Trial) -> None:
-    everyone = Everyone(made, "curator", "party 0")
-    entry = SignedEntry.decode(everyone.clients["party 0"].sign(Post(BOARD, b"said")))
-    ahead = replace(entry, head=Head(everyone.number + 1, bytes(32))).signed(made.keys["party 0"])
-    assert errors(everyone.post(ahead.encode())) == {EquivocationError}
 
 
 def test_an_omitted_entry_is_detected_at_once(made: Trial) -> None:

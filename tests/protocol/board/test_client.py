@@ -15,7 +15,7 @@ from psephos.protocol.board.client import (
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, leaf_hash
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.roles import BOARD, Entry, Post
+from psephos.protocol.roles import BOARD, Post
 
 MADE = trial()
 SESSION, MEMBERS = MADE.study.digest, MADE.study.members
@@ -78,21 +78,6 @@ def test_records_restore_a_client_completely() -> None:
     assert records[4].author == "", "a second entry in place 0"
     assert records[5:] == [LogRecord(leaves[n], "party 3", n - 4, b"", len(entries[n])) for n in (5, 6)]
     assert LogRecord(b"x") == LogRecord(b"x", "", 0, b"", 0)
-
-
-def test_a_reader_without_a_role_sees_public_messages_only() -> None:
-    reader, secret = BoardReader(MEMBERS), client("party 3")
-    assert (reader.name, reader.members) == ("", MEMBERS)
-    data = join("curator")
-    reader.check(1, data)
-    secret.check(1, data)
-    for post, message in (
-        (Post(BOARD, b"all"), Entry(2, "party 3", BOARD, b"all")),
-        (Post("curator", b"open", "", secret=False), None),
-        (Post("curator", b"hidden"), None),
-    ):
-        checked = reader.check(reader.head.size + 1, secret.sign(post))
-        assert (checked.entry, checked.error, checked.record.author) == (message, None, "party 3")
 
 
 def test_places_that_an_author_has_left_out_are_named() -> None:

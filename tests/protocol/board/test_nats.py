@@ -479,30 +479,6 @@ def test_a_killed_server_loses_no_acknowledged_entry(server: StudyServer) -> Non
 
 
 @pytest.mark.nats
-def test_a_full_server_loses_no_acknowledged_entry(server: StudyServer) -> None:
-    conf = server.folder / "nats.conf"
-    conf.write_text(conf.read_text().replace("max_file_store: 20GB", "max_file_store: 2MB"))
-    server.restart()
-    board = server.board("party 0", timeout=3)
-    sent: list[bytes] = []
-
-    def fill() -> None:
-        for _ in range(4):
-            data = secrets.token_bytes(900_000)
-            board.post(data)
-            sent.append(data)
-
-    with pytest.raises(BoardError):
-        fill()
-    assert contents(board) == sent
-    assert len(sent) >= 2
-    conf.write_text(conf.read_text().replace("max_file_store: 2MB", "max_file_store: 20GB"))
-    server.restart()
-    board.post(b"there is room again")
-    assert contents(board) == [*sent, b"there is room again"]
-
-
-@pytest.mark.nats
 def test_a_server_with_restored_old_data_is_detected(server: StudyServer) -> None:
     board = server.board("party 0")
     board.post(b"1")

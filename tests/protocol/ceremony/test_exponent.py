@@ -62,14 +62,6 @@ def test_a_key_computed_from_commitments_decrypts(degree: int) -> None:
         assert not opens(key, {**opened, cheater: opened[cheater][:1]}, plaintexts)
 
 
-def test_the_base_and_the_test_ciphertexts_differ_between_ceremonies() -> None:
-    n = mpz(FACTORS[0] * FACTORS[1])
-    several = [CeremonyTerms(256, 4, 2, bytes([place]) * 32, True) for place in (1, 2)]
-    assert len({verification_base(terms, n) for terms in several}) == 2
-    assert len({c for terms in several for c in ciphertexts_of(terms, n)[0]}) == 4
-    assert verification_base(several[0], n) == verification_base(several[0], n)
-
-
 def test_theta_and_verification_values_must_be_units() -> None:
     terms, n = CeremonyTerms(256, 3, 2, bytes(32), True), mpz(FACTORS[0] * FACTORS[1])
     one = [(mpz(1), mpz(1))] * 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import factorial
@@ -212,24 +211,6 @@ def test_moduli_of_the_right_length_without_small_factors_survive() -> None:
     ]
     assert expected == [*range(60), 60 + len(small)]
     assert search.survivors(agreed, candidates) == tuple(expected)
-    assert search.survivors(agreed, candidates[::-1]) == tuple(sorted(len(candidates) - 1 - k for k in expected))
-    for k in range(60, len(candidates)):
-        assert search.survivors(agreed, candidates[k : k + 1]) == ((0,) if k in expected else ())
-
-
-def test_a_candidate_consists_of_the_first_good_draws() -> None:
-    agreed = terms(128, 3)
-    generator = np.random.default_rng(1)
-    products, differences = (generator.integers(0, 3, sum(agreed.draws)) for _ in range(2))
-    chosen = choose(agreed, products, differences)
-    for place, start in enumerate(np.cumsum((0, *agreed.draws))[:-1]):
-        good = [k for k in range(start, start + agreed.draws[place]) if products[k] and differences[k]]
-        assert chosen[:, place].tolist() == good[: len(chosen)]
-        products[good[5:]] = 0 if place == 1 else products[good[5:]]
-    assert chosen.shape[1] == len(agreed.primes)
-    assert len(choose(agreed, products, differences)) == 5
-    everything = np.ones(sum(agreed.draws), dtype=np.int64)
-    assert len(choose(agreed, everything, everything)) == agreed.batch
 
 
 def test_the_shared_exponent_is_a_multiple_of_phi(batch: OpenedBatch) -> None:
@@ -243,48 +224,6 @@ def test_the_shared_exponent_is_a_multiple_of_phi(batch: OpenedBatch) -> None:
     bits = exponent_share_bits(batch.terms)
     assert all(abs(share) < 1 << bits for share in shares)
     assert max(abs(share) for share in shares) >> (bits - 2 * len(batch.terms.subsets).bit_length() - 24) > 0
-
-
-@pytest.mark.parametrize("degree", [1, 2, 3, 4])
-def test_beta_and_the_masks_of_d_fill_their_lengths(batch: OpenedBatch, degree: int) -> None:
-    """beta is 128 bits longer than n^s, and the shares of d are as long as their masks, up to 16 bits."""
-    agreed, betas, lengths = replace(batch.terms, degree=degree), [], []
-    for place in range(4):
-        n = batch.moduli[place]
-        own = {j: Batch(agreed, {s: batch.whole._seeds[s] for s in batch.own[j]._seeds}) for j in batch.holders}
-        shares = [own[j].exponent_share(j, batch.numbers[j], place, n) for j in batch.holders]
-        beta, rest = divmod(sum(shares), (batch.p[place] - 1) * (batch.q[place] - 1))
-        assert rest == 0
-        betas.append(int(beta).bit_length())
-        lengths.append(min(abs(share).bit_length() for share in shares))
-    sets = len(agreed.subsets)
-    assert degree * agreed.bits + 128 - 16 <= max(betas) <= degree * agreed.bits + 128 + sets.bit_length()
-    assert exponent_share_bits(agreed) - sets.bit_length() - 16 <= max(lengths)
-
-
-def test_every_share_has_its_own_zero_share(batch: OpenedBatch) -> None:
-    """A share minus its product is a zero share: different for each holder and repetition, with sum zero."""
-    agreed, n = batch.terms, batch.moduli[0]
-    modulus = search.form_modulus(agreed, n)
-    bits, size = agreed.bits + 128, (modulus.bit_length() + 128 + 7) // 8
-
-    def expand(own: Batch, label: str, count: int) -> dict[int, mpz]:
-        return {s: mpz.from_bytes(stream(seed, label, count), "little") for s, seed in own._seeds.items()}
-
-    zeros = []
-    for j in batch.holders:
-        own, numbers = batch.own[j], batch.numbers[j]
-        phi = own._phi(numbers, 0, n)
-        masks = [{s: c % modulus for s, c in expand(own, f"mask {t} of form 0", size).items()} for t in range(3)]
-        form_zeros = [
-            (share - product_share(agreed, j, mask, phi)) % modulus
-            for share, mask in zip(own.form_share(j, numbers, 0, n), masks, strict=True)
-        ]
-        beta = {s: b >> (8 - bits % 8) for s, b in expand(own, "beta of d 0", bits // 8 + 1).items()}
-        zeros.append([*form_zeros, own.exponent_share(j, numbers, 0, n) - product_share(agreed, j, beta, phi)])
-    for kind, column in enumerate(zip(*zeros, strict=True)):
-        assert sum(column) % modulus == 0 if kind < 3 else sum(column) == 0
-    assert len({int(zero) for row in zeros for zero in row} - {0}) == 4 * agreed.holders
 
 
 @pytest.mark.parametrize(("holders", "degree"), [(3, 1), (3, 2), (5, 1), (9, 1)])
@@ -371,17 +310,3 @@ def test_residues_are_uniform(prime: int) -> None:
         residues = search._uniform(agreed, seed.to_bytes(32, "big"), "a")
         counts.update(residues[start : start + agreed.draws[place]].tolist())
     assert chisquare([counts[r] for r in range(prime)]).pvalue > FALSE_ALARM
-
-
-# -- terms
-
-
-def test_the_digest_covers_all_terms_of_a_ceremony() -> None:
-    changes: list[Callable[[], CeremonyTerms]] = [
-        lambda: CeremonyTerms(256, 5, 3, bytes(32), test_key=True),
-        lambda: CeremonyTerms(512, 5, 3, bytes(32), test_key=True),
-        lambda: CeremonyTerms(256, 6, 3, bytes(32), test_key=True),
-        lambda: CeremonyTerms(256, 5, 2, bytes(32), test_key=True),
-        lambda: CeremonyTerms(256, 5, 3, bytes(31) + b"\1", test_key=True),
-    ]
-    assert len({make().digest for make in changes}) == len(changes)

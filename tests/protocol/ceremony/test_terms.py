@@ -37,16 +37,6 @@ def test_invalid_terms_name_the_field(change: dict[str, Any], error: type[Psepho
 
 
 @pytest.mark.parametrize("holders", range(3, 10))
-def test_every_subset_omits_as_many_holders_as_are_tolerated(holders: int) -> None:
-    terms = replace(TERMS, holders=holders, threshold=2)
-    tau = (holders - 1) // 2
-    assert terms.tolerated == tau
-    assert terms.names == tuple(f"holder {j}" for j in range(1, holders + 1))
-    everybody = set(range(1, holders + 1))
-    assert {frozenset(everybody - set(a)) for a in terms.subsets} == set(map(frozenset, combinations(everybody, tau)))
-
-
-@pytest.mark.parametrize("holders", range(3, 10))
 def test_fewer_files_than_the_threshold_never_suffice(holders: int) -> None:
     """Whatever t - 1 holders keep of a ceremony, the seed of a set to which none of them belongs is missing."""
     thresholds = []

@@ -47,30 +47,6 @@ def totals(path: Path) -> dict[PrivacyUnit, Any]:
 # -- totals
 
 
-def test_pure_epsilons_are_added_across_connections(tmp_path: Path) -> None:
-    for number in range(3):
-        with BudgetFile(tmp_path / "b") as file:
-            file.charge(ROWS, [pure(str(number), 0.5)])
-    total = totals(tmp_path / "b")[PARTY]
-    assert (total.releases, total.epsilon, total.delta) == (3, 1.5, 3 * NUMERICAL_DELTA)
-
-
-def test_gaussian_noise_is_composed_by_the_accountant(tmp_path: Path) -> None:
-    charges = [gaussian(str(number)) for number in range(5)] + [pure("pure", 0.5)]
-    with BudgetFile(tmp_path / "b") as file:
-        file.charge(ROWS, charges)
-    total = totals(tmp_path / "b")[PARTY]
-    assert total.epsilon == compose([charge.event for charge in charges if charge.event], total.delta)
-    assert total.epsilon < 5.5, "less than the sum"
-
-
-def test_what_is_not_private_is_not_in_a_finite_total(tmp_path: Path) -> None:
-    with BudgetFile(tmp_path / "b") as file:
-        file.charge(ROWS, [opened("counts"), pure("release", 1.0)])
-    total = totals(tmp_path / "b")[PARTY]
-    assert (total.releases, total.not_private, total.epsilon) == (2, 1, 1.0)
-
-
 SHARD, PERSON = PrivacyUnit("shard", "a"), PrivacyUnit("person", "patient")
 AT_ONE, UNKNOWN = replace(PERSON, at="hospital"), PrivacyUnit()
 REPLACED = PrivacyUnit("record", "", "replace")
@@ -237,14 +213,6 @@ def test_no_total_is_above_what_the_limit_allows(tmp_path: Path) -> None:
         file.make_limit(PrivacyLimit(2.0, 1e-5))
         file.charge(ROWS, [gaussian("1", PrivacyUnit("shard", "a")), loose])
         assert all(total.epsilon <= 2.0 for total in file.totals())
-
-
-def test_a_claim_is_charged_once(tmp_path: Path) -> None:
-    with BudgetFile(tmp_path / "b") as file:
-        file.make_limit(PrivacyLimit(1.0))
-        for _ in range(3):
-            file.charge(ROWS, [pure("1", 1.0)])
-        assert len(file.charges()) == 1
 
 
 def test_the_limit_of_a_file_is_changed_by_its_own_command_only(tmp_path: Path) -> None:

@@ -25,15 +25,6 @@ from psephos.protocol.study.study import Member, Study
 STUDY = trial().study
 
 
-def test_a_written_study_is_read_back(tmp_path: Path) -> None:
-    STUDY.write(tmp_path / "study.toml")
-    study = Study.read(tmp_path / "study.toml")
-    assert study == STUDY
-    assert study.digest == STUDY.digest
-    with pytest.raises(StudyError, match="exists already"):
-        STUDY.write(tmp_path / "study.toml")
-
-
 def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
     text = "# a comment\n\n" + STUDY.text().replace(" = ", "   =   ")
     assert Study.parse(text).digest == STUDY.digest
@@ -63,42 +54,25 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
     ):
         digests.add(replace(STUDY, **changed).digest)
     assert len(digests) == 22
+    assert replace(STUDY, title="Another").ceremony().digest != STUDY.ceremony().digest
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    "changed",
     [
-        ({"threshold": 1, "confirmations": 3}, "threshold of 2,"),
-        ({"title": "two\nlines"}, "title"),
-        ({"nonce": b"short"}, "nonce"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"epsilon": math.inf}, "epsilon"),
-        ({"epsilon": 1e300}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"classes": ("a",)}, "classes"),
-        ({"classes": ("a", "a")}, "classes"),
-        ({"features": ()}, "feature"),
-        ({"features": ("Gro\u0308sse",)}, "features"),  # a letter and its accent as two characters
-        ({"classes": ("nein", "ja\u0301")}, "classes"),
-        ({"public_table": b"x"}, "32 bytes"),
-        ({"proofs": "none"}, "proofs"),
-        ({"minimum_ballots": 1}, "minimum"),
-        ({"minimum_ballots": 6}, "minimum"),
-        ({"confirmations": 1}, "confirmations"),
-        ({"confirmations": 4}, "confirmations"),
-        ({"closes": "tomorrow"}, "closes"),
-        ({"closes": "2026-12-01T12:00"}, "closes"),
-        ({"patience": 0}, "patience"),
-        ({"key_bits": 1024, "trial": False}, "protects nothing"),
-        ({"parties": STUDY.parties[:1]}, "two parties"),
-        ({"parties": (*STUDY.parties, replace(STUDY.parties[0], holder=0))}, "names"),
-        ({"parties": (*STUDY.parties, replace(STUDY.parties[0], holder=0, name="X"))}, "different keys"),
-        ({"parties": (*STUDY.parties, Member("X", STUDY.curator))}, "different keys"),
-        ({"parties": tuple(replace(member, holder=0) for member in STUDY.parties)}, "confirmations|holders"),
-        ({"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], holder=3))}, "numbered"),
+        {"threshold": 1, "confirmations": 3},
+        {"epsilon": math.nan},
+        {"epsilon": 1e300},
+        {"features": ("Gro\u0308sse",)},  # a letter and its accent as two characters
+        {"closes": "tomorrow"},
+        {"parties": STUDY.parties[:1]},
+        {"parties": (*STUDY.parties, replace(STUDY.parties[0], holder=0))},
+        {"parties": (*STUDY.parties, replace(STUDY.parties[0], holder=0, name="X"))},
+        {"parties": (*STUDY.parties, Member("X", STUDY.curator))},
+        {"parties": tuple(replace(member, holder=0) for member in STUDY.parties)},
+        {"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], holder=3))},
         *(
-            ({"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], name=name))}, "names")
+            {"parties": (*STUDY.parties[:4], replace(STUDY.parties[4], name=name))}
             for name in (
                 " x",
                 "Hospital\u202e 4",  # reverses the direction of what follows
@@ -108,54 +82,41 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
                 "Hospital\x9b2J",  # a control character of some terminals
             )
         ),
-        ({"label": "class\x1b[1;1Hstudy 1111-2222"}, "control characters"),
-        ({"classes": ("a", "b\nWhat it costs each party")}, "control characters"),
-        ({"closes": "2026-12-01\x1b12:00Z"}, "control characters"),
-        ({"method": "soft\r"}, "control characters"),
-        ({"parameters": {"lam\x1b[2J": 1.0}}, "control characters"),
-        ({"parameters": {"text": "a\x9b"}}, "control characters"),
-        ({"parameters": {"lam": math.nan}}, "finite"),
+        {"label": "class\x1b[1;1Hstudy 1111-2222"},
+        {"parameters": {"lam\x1b[2J": 1.0}},
     ],
 )
-def test_invalid_terms_are_refused(changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(StudyError, match=message):
+def test_invalid_terms_are_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(StudyError):
         replace(STUDY, **changed)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new"),
     [
-        ('title = "A trial"', "", "title"),
-        ('title = "A trial"', "title = 7", "title"),
-        ("samples = 12", "samples = 12.5", "samples"),
-        ("samples = 12", "samples = true", "samples"),
-        ("samples = 12", 'samples = 12\nsurprise = "x"', "surprise"),
-        ("psephos_study = 2", "psephos_study = 1", "Psephos 0.2"),
-        ("psephos_study = 2", "psephos_study = 3", "format 3"),
-        ("psephos_study = 2", "", "format None"),
-        ('public_table = "', 'public_table = "zz', "hexadecimal"),
-        ("[key]", "[clef]", "clef|key"),
-        ("epsilon = 1.0", "epsilon = [1.0]", "epsilon"),
-        ("title", "title =", "not TOML"),
-        ("epsilon = 1.0", "epsilon = 1" + "0" * 400, "epsilon"),
-        ("patience = 600", "patience = " + "9" * 5000, "not TOML"),
-        ("patience = 600", "patience = 0x" + "f" * 5000, "not TOML"),
-        ("patience = 600", "patience = " + "[" * 5000 + "]" * 5000, "not TOML"),
+        ('title = "A trial"', ""),
+        ('title = "A trial"', "title = 7"),
+        ("samples = 12", "samples = 12.5"),
+        ("samples = 12", "samples = true"),
+        ("samples = 12", 'samples = 12\nsurprise = "x"'),
+        ("psephos_study = 2", "psephos_study = 1"),
+        ("psephos_study = 2", "psephos_study = 3"),
+        ("psephos_study = 2", ""),
+        ('public_table = "', 'public_table = "zz'),
+        ("[key]", "[clef]"),
+        ("epsilon = 1.0", "epsilon = [1.0]"),
+        ("title", "title ="),
+        ("epsilon = 1.0", "epsilon = 1" + "0" * 400),
+        ("patience = 600", "patience = " + "9" * 5000),
+        ("patience = 600", "patience = 0x" + "f" * 5000),
+        ("patience = 600", "patience = " + "[" * 5000 + "]" * 5000),
     ],
 )
-def test_wrong_fields_are_named(old: str, new: str, message: str) -> None:
+def test_wrong_fields_are_refused(old: str, new: str) -> None:
     text = STUDY.text()
     assert old in text
-    with pytest.raises(StudyError, match=message):
+    with pytest.raises(StudyError):
         Study.parse(text.replace(old, new, 1))
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="cannot be read"):
-        Study.read(tmp_path / "nothing.toml")
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\0")
-    with pytest.raises(StudyError, match="not text"):
-        Study.read(tmp_path / "binary.toml")
 
 
 def test_roles_of_a_key() -> None:
@@ -163,23 +124,8 @@ def test_roles_of_a_key() -> None:
     assert made.study.roles_of(made.keys["party 0"].verification_key) == ["party 0", "holder 1"]
     assert made.study.roles_of(made.keys["party 4"].verification_key) == ["party 4"]
     assert made.study.roles_of(made.keys["curator"].verification_key) == ["curator"]
-    with pytest.raises(StudyError, match="not a member"):
+    with pytest.raises(StudyError):
         made.study.roles_of(SigningKey.generate().verification_key)
-
-
-@pytest.mark.parametrize("holders", range(2, 12))
-def test_two_sets_of_safe_confirmations_share_an_honest_holder(holders: int) -> None:
-    for threshold in range(1, holders + 1):
-        q = safe_confirmations(holders, threshold)
-        assert threshold <= q <= holders
-        assert 2 * q - holders > threshold - 1  # they share more holders than may deviate
-        assert q == threshold or 2 * (q - 1) - holders <= threshold - 1  # q is minimal
-
-
-def test_every_study_has_another_ceremony() -> None:
-    other = replace(STUDY, title="Another")
-    assert STUDY.ceremony().digest != other.ceremony().digest
-    assert STUDY.ceremony().digest == Study.parse(STUDY.text()).ceremony().digest
 
 
 # -- every field in the file, and on both sides of its limits
@@ -227,11 +173,11 @@ def test_in_a_study_without_a_key_all_roles_must_join() -> None:
     assert (study.uses_key, study.holders) == (False, ())
     assert study.must_join == ("curator", "party 0", "party 1", "party 2")
     for wrong in ({"key_bits": 256}, {"confirmations": 0, "threshold": -1}, {"parties": FIXED.parties}):
-        with pytest.raises(StudyError, match=r"key|confirmations|holders|threshold"):
+        with pytest.raises(StudyError):
             replace(study, **wrong)
     one = (replace(parties[0], holder=1), *parties[1:])
     for wrong in ({"parties": one}, {"parties": one, "confirmations": 1}, {"parties": one, "threshold": 1}):
-        with pytest.raises(StudyError, match=r"key|confirmations|holders|threshold"):
+        with pytest.raises(StudyError):
             replace(study, **wrong)
 
 
@@ -239,74 +185,65 @@ def test_in_a_study_without_a_key_all_roles_must_join() -> None:
 def test_a_key_of_other_terms_is_refused(bits: int, degree: int, holders: int, threshold: int) -> None:
     right, _ = deal(short_key(bits=256, degree=2), holders=3, threshold=2)
     FIXED.check_key(right)
-    with pytest.raises(AgreementError, match="256, 2, 3, 2"):
+    with pytest.raises(AgreementError):
         FIXED.check_key(deal(short_key(bits=bits, degree=degree), holders=holders, threshold=threshold)[0])
-    with pytest.raises(AgreementError, match="256, 2, 3, 2"):
+    with pytest.raises(AgreementError):
         FIXED.check_key(deal(short_key(bits=256, degree=2), holders=3, threshold=3)[0])
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "message"),
+    ("good", "bad"),
     [
-        ({"title": "x" * 100}, {"title": "x" * 101}, "title"),
-        ({"title": "x"}, {"title": ""}, "title"),
-        ({"title": "x y"}, {"title": " x"}, "title"),
-        ({"nonce": bytes(16)}, {"nonce": bytes(15)}, "nonce"),
-        ({"nonce": bytes(16)}, {"nonce": bytes(17)}, "nonce"),
-        ({"epsilon": MIN_EPSILON}, {"epsilon": MIN_EPSILON * 0.999}, "epsilon"),
-        ({"epsilon": MAX_EPSILON}, {"epsilon": MAX_EPSILON * 1.001}, "epsilon"),
-        ({"delta": 0.0}, {"delta": -1e-300}, "delta"),
-        ({"delta": 1 - 2**-53}, {"delta": 1.0}, "delta"),
-        ({"classes": ("a", "b")}, {"classes": ("a",)}, "classes"),
-        ({"classes": ("a", "b", "c")}, {"classes": ("a", "b", "a")}, "classes"),
-        ({"features": ("w",)}, {"features": ("w", "w")}, "features"),
-        ({"samples": 1}, {"samples": 0}, "samples"),
-        ({"public_table": bytes(32)}, {"public_table": bytes(33)}, "public_table"),
-        ({"public_table": bytes(32)}, {"public_table": bytes(31)}, "public_table"),
-        ({"proofs": "knowledge"}, {"proofs": "none"}, "proofs"),
-        ({"minimum_ballots": 2}, {"minimum_ballots": 1}, "not 1"),
-        ({"minimum_ballots": 3}, {"minimum_ballots": 4}, "not 4"),
-        ({"threshold": 2, "confirmations": 2}, {"threshold": 2, "confirmations": 1}, "more than half"),
-        ({"confirmations": 3}, {"confirmations": 4}, "it is 4"),
-        ({"patience": 1}, {"patience": 0}, "patience"),
-        ({"closes": ""}, {"closes": "2026-12-01T12:00"}, "closes"),
-        ({"closes": "2026-12-01T12:00+02:00"}, {"closes": "2026-13-01T12:00Z"}, "closes"),
-        ({"parameters": {"x": -1e308}}, {"parameters": {"x": math.inf}}, "finite"),
-        ({"parameters": {"x": "t"}}, {"parameters": {"x": "t\n"}}, "one line"),
-        ({"parameters": {"x": "t"}}, {"parameters": {"x\n": "t"}}, "one line"),
-        ({"label": "class"}, {"label": "cl\nass"}, "one line"),
-        ({"method": "own-data"}, {"method": "own\ndata"}, "one line"),
-        ({"features": ("a", "b")}, {"features": ("a", "b\u202e")}, "one line"),
-        ({"closes": "1970-01-02T00:00Z"}, {"closes": "0001-01-01T00:00+23:59"}, "closes"),
-        ({"classes": ("a", "b")}, {"classes": ("a", "b\n")}, "one line"),
-        ({"curator_name": ""}, {"curator_name": FIXED.parties[0].name}, "names"),
-        ({"curator_name": "x"}, {"curator_name": "x\u202e"}, "names"),
-        ({"threshold": 2}, {"threshold": 3}, "threshold of 2,"),
-        ({"key_bits": 256}, {"key_bits": 256, "trial": False}, "protects nothing"),
-        ({"degree": 4}, {"degree": 5}, "degree"),
+        ({"title": "x" * 100}, {"title": "x" * 101}),
+        ({"title": "x"}, {"title": ""}),
+        ({"title": "x y"}, {"title": " x"}),
+        ({"nonce": bytes(16)}, {"nonce": bytes(15)}),
+        ({"nonce": bytes(16)}, {"nonce": bytes(17)}),
+        ({"epsilon": MIN_EPSILON}, {"epsilon": MIN_EPSILON * 0.999}),
+        ({"epsilon": MAX_EPSILON}, {"epsilon": MAX_EPSILON * 1.001}),
+        ({"delta": 0.0}, {"delta": -1e-300}),
+        ({"delta": 1 - 2**-53}, {"delta": 1.0}),
+        ({"classes": ("a", "b")}, {"classes": ("a",)}),
+        ({"classes": ("a", "b", "c")}, {"classes": ("a", "b", "a")}),
+        ({"features": ("w",)}, {"features": ("w", "w")}),
+        ({"samples": 1}, {"samples": 0}),
+        ({"public_table": bytes(32)}, {"public_table": bytes(33)}),
+        ({"public_table": bytes(32)}, {"public_table": bytes(31)}),
+        ({"proofs": "knowledge"}, {"proofs": "none"}),
+        ({"minimum_ballots": 2}, {"minimum_ballots": 1}),
+        ({"minimum_ballots": 3}, {"minimum_ballots": 4}),
+        ({"threshold": 2, "confirmations": 2}, {"threshold": 2, "confirmations": 1}),
+        ({"confirmations": 3}, {"confirmations": 4}),
+        ({"patience": 1}, {"patience": 0}),
+        ({"closes": ""}, {"closes": "2026-12-01T12:00"}),
+        ({"closes": "2026-12-01T12:00+02:00"}, {"closes": "2026-13-01T12:00Z"}),
+        ({"parameters": {"x": -1e308}}, {"parameters": {"x": math.inf}}),
+        ({"parameters": {"x": "t"}}, {"parameters": {"x": "t\n"}}),
+        ({"parameters": {"x": "t"}}, {"parameters": {"x\n": "t"}}),
+        ({"label": "class"}, {"label": "cl\nass"}),
+        ({"method": "own-data"}, {"method": "own\ndata"}),
+        ({"features": ("a", "b")}, {"features": ("a", "b\u202e")}),
+        ({"closes": "1970-01-02T00:00Z"}, {"closes": "0001-01-01T00:00+23:59"}),
+        ({"classes": ("a", "b")}, {"classes": ("a", "b\n")}),
+        ({"curator_name": ""}, {"curator_name": FIXED.parties[0].name}),
+        ({"curator_name": "x"}, {"curator_name": "x\u202e"}),
+        ({"threshold": 2}, {"threshold": 3}),
+        ({"key_bits": 256}, {"key_bits": 256, "trial": False}),
+        ({"degree": 4}, {"degree": 5}),
     ],
 )
-def test_both_sides_of_every_limit(good: dict[str, Any], bad: dict[str, Any], message: str) -> None:
+def test_both_sides_of_every_limit(good: dict[str, Any], bad: dict[str, Any]) -> None:
     replace(FIXED, **good)
-    with pytest.raises(StudyError, match=message):
+    with pytest.raises(StudyError):
         replace(FIXED, **bad)
-
-
-def test_a_study_without_a_key_has_two_parties_with_different_keys() -> None:
-    parties = tuple(replace(member, holder=0) for member in FIXED.parties)
-    none: dict[str, Any] = {"protocol": "pathak", "key_bits": 0, "threshold": 0, "confirmations": 0, "degree": 1}
-    replace(FIXED, parties=parties[:2], **none)
-    for wrong in (parties[:1], (parties[0], replace(parties[1], key=parties[0].key))):
-        with pytest.raises(StudyError, match=r"two parties|different keys"):
-            replace(FIXED, parties=wrong, **none)
 
 
 def test_parties_must_be_tables() -> None:
     text = FIXED.text()
     without = text[: text.index("[[party]]")]
-    with pytest.raises(StudyError, match="party"):
+    with pytest.raises(StudyError):
         Study.parse(f"party = [1, 2]\n{without}")
-    with pytest.raises(StudyError, match="party"):
+    with pytest.raises(StudyError):
         Study.parse(without)
 
 
@@ -318,10 +255,15 @@ def test_numbers_up_to_63_bits_are_accepted() -> None:
     assert type(Study.parse(FIXED.text().replace("epsilon = 2.0", "epsilon = 2")).epsilon) is float
 
 
-def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="No such file"):
-        FIXED.write(tmp_path / "nowhere" / "study.toml")
+def test_a_written_study_is_read_back(tmp_path: Path) -> None:
     FIXED.write(tmp_path / "study.toml")
+    for name in ("nowhere/study.toml", "study.toml"):
+        with pytest.raises(StudyError):
+            FIXED.write(tmp_path / name)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\0")
+    for name in ("nothing.toml", "binary.toml"):
+        with pytest.raises(StudyError):
+            Study.read(tmp_path / name)
     assert (tmp_path / "study.toml").read_text(encoding="utf-8") == FIXED.text()
     assert Study.read(tmp_path / "study.toml") == FIXED
     (tmp_path / "study.toml").write_text("\ufeff" + FIXED.text(), encoding="utf-8")
@@ -338,12 +280,8 @@ def test_a_study_without_classes_predicts_a_number_and_names_it(
     if allowed:
         assert replace(FIXED, classes=classes, label=label).predicts_number is (not classes)
         return
-    with pytest.raises(StudyError, match="classes"):
+    with pytest.raises(StudyError):
         replace(FIXED, classes=classes, label=label)
-
-
-def test_safe_confirmations() -> None:
-    assert [safe_confirmations(n, t) for n, t in ((3, 2), (5, 3), (5, 4), (9, 5))] == [3, 4, 5, 7]
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
@@ -383,3 +321,12 @@ def test_a_descent_may_post_a_message_in_each_step() -> None:
     ):
         made = replace(STUDY, parameters=parameters)
         assert made.members.limits["party 4"] == (8 + steps) * of_a_message
+
+
+@pytest.mark.parametrize("holders", range(2, 12))
+def test_two_sets_of_safe_confirmations_share_an_honest_holder(holders: int) -> None:
+    for threshold in range(1, holders + 1):
+        q = safe_confirmations(holders, threshold)
+        assert threshold <= q <= holders
+        assert 2 * q - holders > threshold - 1  # they share more holders than may deviate
+        assert q == threshold or 2 * (q - 1) - holders <= threshold - 1  # q is minimal
