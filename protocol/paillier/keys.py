@@ -48,8 +48,8 @@ def _parts(key: PublicKey) -> dict[str, Any]:
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
     """A public key of degree 1 to 4; InvalidParameter for an n that is even or has fewer than 64 bits.
 
-    Functions of phe raise UnsuitableKeyError for a degree above 1. `form` is "psephos" if whoever generated the key states
-    that it has the form above.
+    Functions of phe raise UnsuitableKeyError for a degree above 1. `form` is "psephos" if whoever generated the key
+    states that it has the form above.
     """
 
     def __init__(self, n: int, *, form: KeyForm = "foreign", degree: int = 1) -> None:
