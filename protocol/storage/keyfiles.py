@@ -9,7 +9,7 @@ import stat
 from functools import partial
 from pathlib import Path
 
-from psephos.protocol.errors import KeyFileError, KeyFilePermissionsError, PsephosError
+from psephos.protocol.errors import KeyFileError, PsephosError
 from psephos.protocol.signing import SigningKey
 
 FilePath = str | os.PathLike[str]
@@ -53,7 +53,7 @@ def read_signing_key(path: FilePath) -> SigningKey:
         with Path(path).open(encoding="ascii") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
-                raise KeyFilePermissionsError(
+                raise KeyFileError(
                     f"others than its owner can read or write {path} (mode {mode:03o}): run 'chmod 600 {path}', and "
                     "consider replacing the key, which others may have read"
                 )
