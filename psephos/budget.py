@@ -21,8 +21,6 @@ from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit
 from psephos.results.budget import BudgetSummary, summarise
 
-__all__ = ["RunBudget", "budget_of", "open_budget", "rows_digest", "table_digest", "unit_of_run"]
-
 
 def open_budget(path: str, limit: str | None = None) -> BudgetFile:
     """Open a budget file, or create it, with a limit as `--budget-limit` has it."""

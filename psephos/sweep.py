@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from psephos.progress import Progress, counted, silent
 
-__all__ = ["Sampler", "SweepRelease", "sweep"]
-
 Array = NDArray[np.float64]
 Sampler = Callable[[], Array]
 """Draws one release, weights (d,) or (K, d); every call is a release of its own."""

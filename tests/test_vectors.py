@@ -51,6 +51,7 @@ from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import run_ceremony
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
+from psephos.specs.terms import PrivacyTerms
 from psephos.specs.tally import TallySpec
 from psephos.study.identity import IdentityCard, fingerprint
 
@@ -85,7 +86,7 @@ def holder_noise() -> dict[str, str]:
     context = AnalysisContext(seed=1, views=1)
     setting = make_setting(context.coins("world"), key_bits=1024)
     plan = plan_statistic(np.eye(3), 2, 5, epsilon=1.0, mechanism="gaussian", delta=1e-6, source="own-data", joint=True)
-    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=3)
+    spec = StatisticSpec.private(plan, PrivacyTerms(epsilon=1.0, colluders=1, holders=3))
     nobody = Participants(setting.ceremony.roster, None, True, "valid", nonce=lambda key, about: bytes(16))
     rows = [(np.eye(3) * (number + 1) / 5, np.array([0, 1, number % 2])) for number in range(5)]
     round_ = spec.terms(setting.ceremony.threshold_key, nobody)

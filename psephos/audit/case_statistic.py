@@ -53,6 +53,7 @@ from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
+from psephos.specs.terms import PrivacyTerms
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
@@ -136,7 +137,9 @@ class NoisySum(SumAnalysis):
             length, gaussian = plan.grid.length, self.mechanism == "gaussian"
             law: Any = DiscreteGaussian(length, VARIANCE) if gaussian else DiscreteLaplace(length, SCALE)
             plan = replace(plan, mechanism=law)
-            return self.kind.from_plan(plan, AuxiliarySet.of(_auxiliary(context)), colluders=COLLUDERS)
+            return self.kind.private(
+                plan, PrivacyTerms(epsilon=EPSILON, colluders=COLLUDERS), AuxiliarySet.of(_auxiliary(context))
+            )
 
         return context.cached((self.label, "spec"), make)
 

@@ -12,8 +12,6 @@ from psephos.cli.generate import command
 from psephos.cli.shared import emit, note
 from psephos.cli.study import StudyFile, existing
 
-__all__ = ["register"]
-
 Where = Annotated[str, typer.Argument(help="The board: a file, or tls://HOST:PORT?ca=FILE of a NATS server.")]
 
 

@@ -13,8 +13,6 @@ import typer
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

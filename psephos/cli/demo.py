@@ -15,8 +15,6 @@ from psephos.protocol.wire import Kind
 from psephos.results import TallyResult
 from psephos.simulation.job import Job, JobOptions
 
-__all__ = ["register"]
-
 EPSILON = 5.0
 LEARNER_NAMES = {
     "logistic": "logistic",

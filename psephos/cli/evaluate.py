@@ -17,8 +17,6 @@ from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 
-__all__ = ["register"]
-
 WITHOUT = ("classes", "text", "samples_per_party", "sizes", "concentration", "absent", "task")
 """What follows from the model, and what only simulations vary."""
 

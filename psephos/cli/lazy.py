@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["LazyGroup", "lazy_app"]
-
 Register = Callable[[typer.Typer, str], None]
 """Adds the command with the given name to an application."""
 

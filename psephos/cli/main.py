@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # everything else is imported within `main`, which handles Ctrl-C during imports too
     import typer
 
-__all__ = ["COMMANDS", "build", "main"]
-
 COMMANDS = {
     "demo": "The vote count on a bundled data set, told step by step.",
     "run": "The main job: from data to one private classifier and its card.",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from psephos.study.identity import Identity
     from psephos.study.member import Membership
 
-__all__ = ["register_agent", "register_join", "register_status"]
-
 Directory = Annotated[Path, typer.Argument(help="The directory of an identity that has joined a study.")]
 Which = Annotated[
     str, typer.Option("--study", help="First digits of the study's fingerprint, if the identity is in several.")

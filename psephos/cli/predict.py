@@ -12,8 +12,6 @@ import typer
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, OutputError, emit_raw, note
 
-__all__ = ["register"]
-
 COLUMN = "predicted"
 
 

@@ -20,8 +20,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.results import RegressionResult, TallyResult
 from psephos.simulation.job import Job, JobOptions
 
-__all__ = ["register"]
-
 WITHOUT = (
     "samples_per_party",
     "sizes",

@@ -23,23 +23,6 @@ import typer
 from psephos.protocol.errors import InvalidParameter, PsephosError, ReportError
 from psephos.protocol.foreign import printable
 
-__all__ = [
-    "AsJson",
-    "DataDir",
-    "OutputError",
-    "ProgressDisplay",
-    "ReportDir",
-    "Verbose",
-    "check_directory",
-    "command_line",
-    "emit",
-    "emit_raw",
-    "finish",
-    "note",
-    "output_directory",
-    "start_logging",
-]
-
 AsJson = Annotated[
     bool,
     typer.Option(

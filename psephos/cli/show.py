@@ -18,8 +18,6 @@ from psephos.protocol.foreign import printable
 from psephos.results import METHODS, Result
 from psephos.results.base import AuditedCell, Matrix, Page, Panel, shown
 
-__all__ = ["alpha_lines", "show", "show_table"]
-
 GAP = 2
 """Spaces between two columns of a table."""
 

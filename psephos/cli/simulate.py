@@ -15,8 +15,6 @@ from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, chec
 from psephos.protocol.transcript import Transcript
 from psephos.results import InterruptedResult, Result
 
-__all__ = ["HELP", "perform", "register"]
-
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",
     "statistic": "Statistics of votes or of own rows, to which the parties or the key holders add the noise.",

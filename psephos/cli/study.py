@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from psephos.protocol.study.study import Study
     from psephos.study.identity import Identity
 
-__all__ = ["BoardAt", "IdentityDir", "PublicFile", "StudyFile", "Yes", "confirm", "existing", "register"]
-
 IdentityDir = Annotated[Path, typer.Option("--identity", help="The directory of the identity that signs.")]
 StudyFile = Annotated[Path, typer.Argument(help="The study that all members have: study.toml.")]
 BoardAt = Annotated[str, typer.Option("--board", help="A board's file, or tls://HOST:PORT?ca=FILE of a NATS server.")]

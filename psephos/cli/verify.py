@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from psephos.protocol.storage.store import Store
     from psephos.protocol.study.study import Study
 
-__all__ = ["register"]
-
-
 Curator = Annotated[
     Path | None,
     typer.Option(help="The curator's directory, to check the messages sealed to it too.", show_default=False),

@@ -13,8 +13,6 @@ from psephos.cli.shared import note
 from psephos.cli.study import BoardAt, StudyFile, existing
 from psephos.protocol.errors import EngineError
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

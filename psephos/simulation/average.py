@@ -22,8 +22,6 @@ from psephos.simulation.sum_options import SumOptions
 from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
 from psephos.specs.average import AverageSpec, OwnDataSpec
 
-__all__ = ["AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AverageOptions(SumOptions):

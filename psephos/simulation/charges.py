@@ -19,8 +19,6 @@ from psephos.results.budget import BudgetSummary
 from psephos.simulation.journal import Journal
 from psephos.simulation.sum_options import SumOptions
 
-__all__ = ["SumCharges", "charges_of"]
-
 _REHEARSED = "rehearsed"
 """The method that may ask no party, which is known only after it was rehearsed on public rows."""
 

@@ -45,8 +45,6 @@ from psephos.simulation.journal import Journal, SumState
 from psephos.simulation.key_setup import KeySetup
 from psephos.specs.base import SumSpec
 
-__all__ = ["BATCH", "EncryptedSum", "PartyFactory", "RunConfig", "peak_memory_mb", "simulate_sum"]
-
 BATCH = 32
 """Parties per batch: large enough that the cost of one gcd is negligible, and few enough for frequent progress."""
 

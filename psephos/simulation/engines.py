@@ -27,8 +27,6 @@ from joblib import Parallel, delayed, parallel_config
 import psephos
 from psephos.protocol.errors import EngineError, InvalidParameter
 
-__all__ = ["ENGINES", "DaskEngine", "Engine", "LocalEngine", "make_engine"]
-
 ENGINES = ("local", "dask")
 """Names of the engines (`make_engine`)."""
 

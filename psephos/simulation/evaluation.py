@@ -34,8 +34,6 @@ from psephos.simulation.rows import RowSum
 from psephos.specs.evaluation import BOUNDS, EvaluationSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["EvaluationOptions", "EvaluationRun", "calibrated_model"]
-
 Array = NDArray[np.float64]
 
 

@@ -23,8 +23,6 @@ from psephos.simulation.protocols import PROTOCOLS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Simulation", "simulate"]
-
 
 @dataclass(frozen=True)
 class Simulation:

@@ -18,17 +18,6 @@ from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.simulation.key_setup import Keys
 
-__all__ = [
-    "BallotOptions",
-    "ClusterOptions",
-    "HolderOptions",
-    "JointNoiseOptions",
-    "JournalOptions",
-    "KeyOptions",
-    "MachineOptions",
-    "RunOptions",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class KeyOptions(Options):

@@ -47,8 +47,6 @@ from psephos.specs.statistic import plan_of
 from psephos.specs.tally import LABELS
 from psephos.specs.terms import PublicTerms
 
-__all__ = ["Job", "JobOptions", "write_release"]
-
 MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
 """Default local classifiers of the methods that count votes; the parties may train classifiers of any kind."""
 

@@ -36,8 +36,6 @@ from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import SentMessage
 from psephos.simulation.key_setup import KeySetup, SigningKeys
 
-__all__ = ["Journal", "SumJournal", "SumState"]
-
 _FILE, _FORMAT = "journal.sqlite", 3
 """File name and format version. A journal of another format is refused."""
 

@@ -24,16 +24,6 @@ from psephos.protocol.signing import Roster, SigningKey
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
-__all__ = [
-    "KeySetup",
-    "Keys",
-    "SigningKeys",
-    "register",
-    "run_ceremony",
-    "setup_keys",
-    "setup_run_keys",
-]
-
 Keys = Literal["dealer", "ceremony"]
 """Who makes the Paillier key: a dealer, or the holders in the key ceremony."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from psephos.parties.training import class_probabilities, votes
 
-__all__ = ["LinearVoter", "LinearVoters", "count_votes"]
-
 
 @dataclass(frozen=True)
 class LinearVoter:

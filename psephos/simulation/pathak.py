@@ -49,8 +49,6 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation.holder_options import RunOptions
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
-__all__ = ["PathakKeys", "PathakOptions", "PathakRun", "run_protocol", "simulate_pathak"]
-
 Replacements = Mapping[str, Callable[[Role], Role]]
 
 Records = tuple[Any, NDArray[np.integer]]

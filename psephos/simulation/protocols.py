@@ -12,8 +12,6 @@ from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
-__all__ = ["PROTOCOLS", "SimulatedProtocol"]
-
 
 @dataclass(frozen=True)
 class SimulatedProtocol:

@@ -51,8 +51,6 @@ from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
-__all__ = ["DescentRun", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
-
 _NOT_IDENTITY = ("journal", "data_dir", "budget", "budget_limit")
 
 Array = NDArray[np.float64]

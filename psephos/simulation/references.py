@@ -16,8 +16,6 @@ from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.statistic import StatisticSpec, plan_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["exact_sum", "statistic_without_noise"]
-
 
 def exact_sum(spec: NoisySumSpec, data: Sequence[Any]) -> list[int]:
     """Return the sum of some parties' exact vectors, each computed from its `data` as `Spec.prepare` returns it."""

@@ -28,8 +28,6 @@ from psephos.simulation.rows import RowSum
 from psephos.specs.record import RegressionSpec
 from psephos.specs.terms import PublicTerms
 
-__all__ = ["RegressionRun"]
-
 Array = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.run import KeyedRun, RunContext
 from psephos.specs.noisy import NoisySumSpec
 
-__all__ = ["RowSum"]
-
 
 class RowSum(ABC):
     """One run: who holds which rows, and what is summed, by public values.

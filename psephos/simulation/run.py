@@ -23,8 +23,6 @@ from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.specs.base import Participants, SumSpec
 
-__all__ = ["KeyedRun", "RunContext"]
-
 
 class RunContext(TypedDict, total=False):
     """Optional arguments of every simulation, besides its options.

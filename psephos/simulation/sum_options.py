@@ -24,8 +24,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.simulation.holder_options import BallotOptions, ClusterOptions, HolderOptions
 from psephos.specs.terms import PrivacyTerms
 
-__all__ = ["KDD99_SPLIT", "LABELLED_METHODS", "METHODS", "RECORD_METHODS", "SumOptions"]
-
 KDD99_SPLIT = (22, 43_000)
 """Numbers of private rows per party and of auxiliary samples in Hamm's (2016) split of KDD-99."""
 

@@ -46,14 +46,6 @@ from psephos.specs.base import SumSpec
 from psephos.specs.terms import PublicTerms
 from psephos.sweep import Sampler, sweep
 
-__all__ = [
-    "MethodsAt",
-    "Population",
-    "SumExperiment",
-    "populate",
-    "run_experiment",
-]
-
 SCALED_ROWS = 50_000
 """Number of test rows that are scaled at a time, to bound the memory."""
 

@@ -63,8 +63,6 @@ from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import LABELS, TallySpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["TallyOptions", "simulate_tally"]
-
 COUNTED = ("vote", "soft", "statistic", "pate")
 """Methods whose release is computed from the counts of votes."""
 

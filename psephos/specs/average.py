@@ -17,31 +17,26 @@ from psephos.curator.hamm.averaging import Average, average_of
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.ledger import Release
 from psephos.curator.methods import Method, ReleaseRequest, average_method, own_data_method
-from psephos.curator.statistic import StatisticPlan, for_ballots, grid_sensitivity
+from psephos.curator.statistic import for_ballots
 from psephos.parties.party import VectorParty
-from psephos.parties.statistic import OwnDataParty
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
-from psephos.protocol.grids.own_data import OWN, OwnDataGrid
-from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
-from psephos.specs.base import OWN_SENT, PARAMETERS_SENT, Array, Owner, Rows, SumSpec, VectorFormat
+from psephos.specs.base import OWN_SENT, PARAMETERS_SENT, Array, Coins, Owner, Rows, SumSpec, VectorFormat
 from psephos.specs.secrets import CLASSIFIER, DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.statistic import plan_of
+from psephos.specs.statistic import StatisticSpec, plan_of
 from psephos.specs.study import DerivedDefault
 from psephos.specs.terms import PrivacyTerms, PublicTerms
-
-__all__ = ["AverageSpec", "OwnDataSpec", "VectorSpec"]
 
 FIXED_POINT = FixedPoint(FRACTION_BITS)
 
 PARAMETER_SUM = Secret("sum of parameters", "all parties", "The sum of the parties' parameters without noise.")
-
 
 DROPOUTS = DerivedDefault(int, lambda study: len(study.roster) - study.minimum_ballots)
 """Parties that may be absent: by default as many as the minimum of ballots allows. None of the noise is missing with
@@ -49,20 +44,27 @@ them, because the curator adds all of it."""
 
 
 class _ExactSum(SumSpec):
-    """What averages have in common as a protocol of studies."""
+    """What averages have in common as a protocol of studies; `needed`: parameters that a study must state."""
 
-    methods: ClassVar[tuple[str, ...]] = ("avg", *OWN)
+    methods = ("avg", *OWN)
     parameters: ClassVar[Mapping[str, Any]] = {"coordinates": "", "radius": 0.0, "lam": 0.0, "dropouts": DROPOUTS}
-    summand: ClassVar[str] = "parameters"
+    summand = "parameters"
     sends: ClassVar[Mapping[str, str]] = {"avg": PARAMETERS_SENT, **OWN_SENT}
-    joint: ClassVar[bool] = False
+    joint = False
     opens = "sum"
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, PARAMETER_SUM, OTHER_SUM)
     kind: ClassVar[RoundKind] = "parameters"
+    needed: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def method_of(self, opened: OpenedSum) -> Method:
         """Return the method that releases the mean over the ballots counted."""
+
+    def check_study(self, study: Study) -> None:
+        super().check_study(study)
+        for name in self.needed:
+            if not study.parameters.get(name):
+                raise StudyError(f"an average released by {study.method} must state the parameter {name}")
 
     def cost(self, ballots: int) -> Release:
         """See `Spec.cost`; the cost is computed for a sum of zeros, since it is the same for any sum."""
@@ -73,8 +75,15 @@ class _ExactSum(SumSpec):
         return method.draw(randomness), method.ledger_entry
 
 
+class _VectorSum(_ExactSum):
+    """A sum of vectors that the parties bring; the `data` of a role are its integers."""
+
+    def role(self, owner: Owner, data: Sequence[int], terms: Round, coins: Coins) -> VectorParty:
+        return VectorParty(owner(), terms, self.kind, self.context, data, encryptor=coins.encryptor)
+
+
 @dataclass(frozen=True)
-class VectorSpec(_ExactSum):
+class VectorSpec(_VectorSum):
     """A sum of integer vectors that the parties have computed.
 
     Attributes:
@@ -97,18 +106,12 @@ class VectorSpec(_ExactSum):
     def context(self) -> bytes:
         return self.about
 
-    def role(
-        self, owner: Owner, data: Sequence[int], terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> VectorParty:
-        """See `SumSpec.role`; `data` is the party's vector, `bounds.length` integers."""
-        return VectorParty(owner(), terms, self.kind, self.context, data, encryptor=encryptor)
-
     def method_of(self, opened: OpenedSum) -> Method:
         raise StudyError("nothing is released of arbitrary vectors")
 
 
 @dataclass(frozen=True)
-class AverageSpec(_ExactSum):
+class AverageSpec(_VectorSum):
     """The average of the parties' ridge parameters.
 
     Attributes:
@@ -117,6 +120,8 @@ class AverageSpec(_ExactSum):
         lam: the ridge lambda of the parties' classifiers.
         request: the privacy that `release` is asked for.
     """
+
+    needed = ("radius", "lam")
 
     features: int
     classes: int
@@ -138,10 +143,6 @@ class AverageSpec(_ExactSum):
 
     def stated(self) -> dict[str, Any]:
         return {"lam": self.lam, "radius": self.radius}
-
-    def check_study(self, study: Study) -> None:
-        super().check_study(study)
-        _require(study, "radius", "lam")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -172,89 +173,30 @@ class AverageSpec(_ExactSum):
         """Return parameters of this `shape`, projected on the ball, as integers."""
         return FIXED_POINT.encode(project(w, self.radius), self.radius)
 
-    def role(
-        self, owner: Owner, data: Sequence[int], terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> VectorParty:
-        """See `SumSpec.role`; `data` is the party's encoded parameters."""
-        return VectorParty(owner(), terms, self.kind, self.context, data, encryptor=encryptor)
-
     def average(self, opened: OpenedSum) -> Average:
         """Return the average that the opened sum stands for."""
         size = {"features": self.features, "classes": self.classes}
         return average_of(opened.sums, opened.ballots, self.radius, FIXED_POINT, **size)
 
-    def method_of(
-        self, opened: OpenedSum, request: ReleaseRequest | None = None, auxiliary: Array | None = None
-    ) -> Method:
-        """See `_ExactSum.method_of`; `request`: the agreed one by default. `auxiliary`: as in `average_method`."""
-        request = request or self.request
-        assert request is not None, "an average without agreed privacy releases nothing by itself"
-        return average_method(self.average(opened), self.lam, request, auxiliary)
+    def method_of(self, opened: OpenedSum) -> Method:
+        assert self.request is not None, "an average without agreed privacy releases nothing by itself"
+        return average_method(self.average(opened), self.lam, self.request)
 
 
 @dataclass(frozen=True)
-class OwnDataSpec(_ExactSum):
+class OwnDataSpec(_ExactSum, StatisticSpec):
     """The average of the directions of the parties' own rows, or of classifiers in public coordinates.
 
-    Attributes:
-        release_plan: what is summed by all parties, and the noise that the curator adds.
+    The parties send what they do in a `StatisticSpec`, without shares of the noise.
     """
 
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
-
-    release_plan: StatisticPlan
+    needed = ("coordinates",)
 
     @classmethod
     def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
         return cls(plan_of(public, privacy, privacy.request.mechanism, joint=False))
 
-    def stated(self) -> dict[str, Any]:
-        return {"coordinates": self.release_plan.transform}
-
-    def check_study(self, study: Study) -> None:
-        super().check_study(study)
-        _require(study, "coordinates")
-
-    @property
-    def grid(self) -> OwnDataGrid:
-        """The public coordinates of the parties' vectors."""
-        assert isinstance(self.release_plan.grid, OwnDataGrid)
-        return self.release_plan.grid
-
-    @property
-    def entries(self) -> VectorFormat:
-        return VectorFormat(self.release_plan.dimension, self.grid.minimum, self.grid.maximum)
-
-    @property
-    def sensitivities(self) -> tuple[float, float]:
-        l1, l2 = grid_sensitivity(self.grid)
-        return l1.value, l2.value
-
-    @property
-    def norm_bound(self) -> int:
-        """See `SumSpec.norm_bound`; a direction has norm 1."""
-        return self.grid.maximum
-
-    @property
-    def context(self) -> bytes:
-        return self.grid.digest
-
-    def role(
-        self, owner: Owner, data: Rows, terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> OwnDataParty:
-        """See `SumSpec.role`; `data` is the party's `Rows`."""
-        return OwnDataParty(owner(), terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
-
     def method_of(self, opened: OpenedSum, nonprivate: Callable[[], Array] | None = None) -> Method:
-        """Return the method that releases the mean over the ballots counted.
-
-        `nonprivate`: fits the classifier without noise, (d,) or (K, d), as in `own_data_method`.
-        """
+        """See `_ExactSum.method_of`; `nonprivate`: as in `own_data_method`."""
         return own_data_method(list(opened.sums), for_ballots(self.release_plan, opened.ballots), nonprivate)
-
-
-def _require(study: Study, *names: str) -> None:
-    """Raise StudyError where a study does not state a parameter that its method needs."""
-    for name in names:
-        if not study.parameters.get(name):
-            raise StudyError(f"an average released by {study.method} must state the parameter {name}")

@@ -2,8 +2,7 @@
 
 A specification holds public values only. `Spec.terms` derives what everybody agrees on from the holders' key and the
 participants; `party`, `holder` and `curator` make one role each under these terms; `release` turns the curator's result
-into a classifier and its cost. A simulation makes all roles in one process, a study makes one role per machine, and an
-audit replaces some of them, all by these methods (docs/design.md, section 2).
+into a classifier and its cost (docs/design.md, section 2).
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.ledger import Release
-from psephos.curator.tally import OpenedSum, Tally
+from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty
@@ -43,12 +42,9 @@ from psephos.specs.secrets import Secret
 from psephos.specs.study import value_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["Array", "Participants", "Rows", "Spec", "SumSpec", "VectorFormat"]
-
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.int64]]
 """A party's own rows: samples, float64 (n, d), and their class numbers, int64 (n,). Secrets."""
-
 
 VOTES_SENT = "Each party trains a classifier on its own rows and votes with it on the samples."
 PARAMETERS_SENT = "Each party trains a classifier on its own rows and sends its parameters."
@@ -61,9 +57,25 @@ Owner = Callable[..., Party]
 """Makes the data owner for which a role acts; keywords: the classes and the voter of one that votes."""
 
 
-def _fresh_nonce(key: ThresholdKey | None, about: str) -> bytes:
-    """Return 16 random bytes, whatever the arguments are."""
-    return SYSTEM.draw(16)
+class Coins(NamedTuple):
+    """The randomness of a party's noise, and the mode and randomness of its encryption (the role's own where None)."""
+
+    randomness: Randomness
+    encryptor: Encryptor | None
+
+
+class RoleMeans(TypedDict, total=False):
+    """What a role has on its machine.
+
+    ledger: where it remembers what it may do once; on disk wherever it can be restarted. encryptor: of a party, as in
+    `Coins`. randomness: of a party's noise, of a holder's proofs. public: whether a holder answers on the board instead
+    of to the curator alone.
+    """
+
+    ledger: OnceLedger | None
+    encryptor: Encryptor | None
+    randomness: Randomness
+    public: bool
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Participants:
     test_key: bool = False
     proofs: Proofs = "none"
     confirmations: int = 0
-    nonce: Callable[[ThresholdKey | None, str], bytes] = field(default=_fresh_nonce, repr=False)
+    nonce: Callable[[ThresholdKey | None, str], bytes] = field(default=lambda key, about: SYSTEM.draw(16), repr=False)
 
 
 class VectorFormat(NamedTuple):
@@ -96,49 +108,43 @@ class VectorFormat(NamedTuple):
 
 
 class Spec(ABC):
-    """One protocol under public values that its constructor is given."""
+    """One protocol under public values that its constructor is given.
+
+    Attributes:
+        methods: what a study can release from it.
+        parameters: names of a study's parameters with their defaults; a type in place of a default makes the parameter
+            required.
+        summand: what is added up, as a noun phrase for the help of `psephos study new`.
+        sends: a sentence about what each party sends, by method.
+        samples_are: what the public samples are used for besides defining the columns, as a verb phrase, by method.
+        joint: whether the parties add the noise. What is released is then a function of what they have sent.
+        opens: a noisy sum; or the exact one, of votes or of other vectors, where the curator adds the noise.
+        unit: the unit of privacy: "party" or "record".
+        secrets: what must not leak; an audit tests each of them (`psephos.audit`).
+        keyed: whether key holders open sums; otherwise there is no key.
+        numeric: whether the label is always a number.
+        evaluates: whether a public model is evaluated, which a study states.
+        states_sizes: whether the number of each party's rows is public, so that a record can only be replaced.
+        one_release: whether a study with a delta is one release with Gaussian noise, the least that is private.
+        checks_plan: from when on a study's plan is computed again from its public rows: by `psephos verify`, or at
+            `psephos join`.
+    """
 
     methods: ClassVar[tuple[str, ...]]
-    """What a study can release from it."""
-
     parameters: ClassVar[Mapping[str, Any]] = {}
-    """Names of a study's parameters with their defaults; a type in place of a default makes the parameter required."""
-
     summand: ClassVar[str]
-    """What is added up, as a noun phrase for the help of `psephos study new`."""
-
     sends: ClassVar[Mapping[str, str]]
-    """A sentence about what each party sends, by method."""
-
     samples_are: ClassVar[Mapping[str, str]] = {}
-    """What the public samples are used for besides defining the columns, as a verb phrase, by method."""
-
     joint: ClassVar[bool] = True
-    """Whether the parties add the noise. What is released is then a function of what they have sent."""
-
     opens: ClassVar[Literal["noisy", "counts", "sum"]] = "noisy"
-    """What is opened: a noisy sum; or the exact one, of votes or of other vectors, where the curator adds the noise."""
-
     unit: ClassVar[str] = "party"
-    """The unit of privacy: "party" or "record"."""
-
     secrets: ClassVar[tuple[Secret, ...]]
-    """What must not leak; an audit tests each of them (`psephos.audit`)."""
-
     keyed: ClassVar[bool] = True
-    """Whether key holders open sums; otherwise there is no key."""
-
     numeric: ClassVar[bool] = False
-    """Whether the label is always a number."""
-
     evaluates: ClassVar[bool] = False
-    """Whether a public model is evaluated, which a study states."""
-
     states_sizes: ClassVar[bool] = False
-    """Whether the number of each party's rows is public, so that a record can only be replaced."""
-
+    one_release: ClassVar[bool] = True
     checks_plan: ClassVar[Literal["", "verify", "join"]] = ""
-    """From when on a study's plan is computed again from its public rows: by `psephos verify`, or at `psephos join`."""
 
     @classmethod
     @abstractmethod
@@ -182,7 +188,7 @@ class Spec(ABC):
     @classmethod
     def has_gaussian_noise(cls, study: Study) -> bool:
         """Return whether a study is one release with Gaussian noise, the least that its epsilon and delta allow."""
-        return study.delta > 0
+        return cls.one_release and study.delta > 0
 
     @property
     def takes_classifier(self) -> bool:
@@ -214,43 +220,12 @@ class Spec(ABC):
         """Return what everybody agrees on before the first message."""
 
     @abstractmethod
-    def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: Any,
-        terms: Any,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
-    ) -> Role:
-        """Return the role of a data owner.
-
-        Args:
-            number: its place on the roster. signing_key: registered there.
-            data: its own, as `prepare` returns it. A secret.
-            terms: as `terms` returns them.
-            ledger: where it remembers what it may do once; on disk wherever it can be restarted.
-            encryptor: the randomness mode and source of its encryption; the defaults of the role where None.
-            randomness: of its noise.
-        """
+    def party(self, number: int, signing_key: SigningKey, data: Any, terms: Any, **means: Unpack[RoleMeans]) -> Role:
+        """Return the role of a data owner; `data`: its own, as `prepare` returns it. A secret."""
 
     @abstractmethod
-    def holder(
-        self,
-        share: KeyShare,
-        terms: Any,
-        *,
-        ledger: OnceLedger | None = None,
-        randomness: Randomness = SYSTEM,
-        public: bool = False,
-    ) -> Role:
-        """Return the role of the holder of a key share.
-
-        `ledger`: as in `party`. `randomness`: of its proofs. `public`: whether it answers on the board instead of to
-        the curator alone.
-        """
+    def holder(self, share: KeyShare, terms: Any, **means: Unpack[RoleMeans]) -> Role:
+        """Return the role of the holder of a key share."""
 
     @abstractmethod
     def curator(self, terms: Any, *, randomness: Randomness = SYSTEM) -> Role:
@@ -258,7 +233,7 @@ class Spec(ABC):
 
     @abstractmethod
     def reader(self, terms: Any, *, public: bool = False) -> PublicReader:
-        """Return the role of anybody who reads the board and takes no part. `public`: as in `holder`."""
+        """Return the role of anybody who reads the board and takes no part; `public`: as in `RoleMeans`."""
 
     @abstractmethod
     def cost(self, ballots: int) -> Release:
@@ -271,8 +246,7 @@ class Spec(ABC):
     def release(self, result: Any, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         """Return the released linear classifier, (d,) or (K, d), and what it costs, of the curator's result.
 
-        Where the parties add the noise (`joint`) the classifier is a function of the result, and `randomness` is not
-        used.
+        Where the parties add the noise (`joint`) the classifier is a function of the result alone.
         """
 
     def ballots(self, result: Any) -> int:
@@ -290,10 +264,13 @@ def key_of_size(bits: int, degree: int) -> PublicKey:
 
 
 class SumSpec(Spec):
-    """A protocol of one encrypted sum of bounded integer vectors; its terms are a `Round`."""
+    """A protocol of one encrypted sum of bounded integer vectors; its terms are a `Round`.
+
+    Attributes:
+        kind: what the vectors mean.
+    """
 
     kind: ClassVar[RoundKind]
-    """What the vectors mean."""
 
     @property
     def group(self) -> int:
@@ -311,40 +288,29 @@ class SumSpec(Spec):
         """32 bytes that name the public input of the vectors."""
 
     @abstractmethod
-    def role(
-        self, owner: Owner, data: Any, terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> RoundParty:
-        """Return the role of a data owner, which `owner` makes; other arguments as in `party`."""
+    def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
+        """Return the role of a data owner, which `owner` makes; `data`, `terms`: as in `party`."""
 
     def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: Any,
-        terms: Round,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
+        self, number: int, signing_key: SigningKey, data: Any, terms: Round, **means: Unpack[RoleMeans]
     ) -> RoundParty:
-        owner = partial(Party, number, signing_key, once=ledger)
-        return self.role(owner, data, terms, self.coins(number, randomness), encryptor)
+        owner = partial(Party, number, signing_key, once=means.get("ledger"))
+        randomness = self.coins(number, means.get("randomness", SYSTEM))
+        return self.role(owner, data, terms, Coins(randomness, means.get("encryptor")))
 
     def coins(self, number: int, randomness: Randomness) -> Randomness:
         """Return the source of a party's noise: a seeded one in some simulations."""
         return randomness
 
     def best_degree(self, key_bits: int, parties: int) -> int:
-        length, low, high, addends = self._packed(parties)
-        return best_degree(key_bits, length=length, addends=addends, minimum=low, maximum=high)
+        return best_degree(key_bits, **self._packed(parties))
 
-    def _packed(self, parties: int) -> tuple[int, int, int, int]:
-        """Return length, smallest and largest entry, and number of the vectors that are added: ballots and noise."""
+    def _packed(self, parties: int) -> dict[str, int]:
+        """Return how long and wide the vectors are, and how many are added: ballots, and noise of the holders."""
         length, low, high = self.entries
-        shares = self.holder_shares
-        if shares is None:
-            return length, low, high, parties
-        return length, min(low, -shares.bound), max(high, shares.bound), parties + shares.parties
+        if (shares := self.holder_shares) is not None:
+            low, high, parties = min(low, -shares.bound), max(high, shares.bound), parties + shares.parties
+        return {"length": length, "addends": parties, "minimum": low, "maximum": high}
 
     @property
     def sensitivities(self) -> tuple[float, float]:
@@ -372,9 +338,8 @@ class SumSpec(Spec):
 
         Raises InvalidParameter where `proofs` is "valid" and no proof of bounds exists for so wide entries.
         """
-        length, low, high, addends = self._packed(parties)
         plan = bounded_plan if proofs == "valid" and self.kind != "votes" else PackingPlan.for_key
-        return plan(key, length=length, addends=addends, minimum=low, maximum=high)
+        return plan(key, **self._packed(parties))
 
     @property
     def square_bound(self) -> int:
@@ -429,30 +394,24 @@ class SumSpec(Spec):
         share: KeyShare,
         terms: Round,
         *,
-        ledger: OnceLedger | None = None,
-        randomness: Randomness = SYSTEM,
-        public: bool = False,
         seen: BallotProduct | None = None,
         noise: Sequence[int] | None = None,
+        **means: Unpack[RoleMeans],
     ) -> KeyHolder:
-        """Return the role of the holder of a key share.
+        """See `Spec.holder`.
 
-        Args:
-            share, terms, ledger, randomness, public: as in `Spec.holder`.
-            seen: the product of ballots that another process of the holder has multiplied.
-            noise: as `noise_of` returns it; where the holder adds noise, it is drawn by default.
+        `seen`: the product of ballots that another process of the holder has multiplied. `noise`: as `noise_of` returns
+        it; where the holder adds noise, it is drawn by default.
         """
-        adds = {}
+        coins, adds = means.get("randomness", SYSTEM), {}
         if self.holder_shares is not None:
-            adds["noise"] = partial(self.noise_of, share.holder, randomness) if noise is None else lambda: noise
-        return KeyHolder(share, terms, openings=ledger, seen=seen, randomness=randomness, public=public, **adds)
+            adds["noise"] = partial(self.noise_of, share.holder, coins) if noise is None else lambda: noise
+        public, openings = means.get("public", False), means.get("ledger")
+        return KeyHolder(share, terms, openings=openings, seen=seen, randomness=coins, public=public, **adds)
 
     def curator(self, terms: Round, *, randomness: Randomness = SYSTEM, seen: BallotProduct | None = None) -> Tally:
         """Return the curator's role, whose result is an `OpenedSum`; `seen`: as in `holder`."""
         return Tally(terms, seen=seen)
-
-    def ballots(self, result: OpenedSum) -> int:
-        return result.ballots
 
     def check_study(self, study: Study) -> None:
         super().check_study(study)

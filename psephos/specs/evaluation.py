@@ -30,8 +30,6 @@ from psephos.specs.base import Array
 from psephos.specs.noisy import NoisySumSpec, contributors_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["BOUNDS", "EvaluationSpec", "encode_releases", "stated_releases"]
-
 BOUNDS = ("low", "high", "largest_error")
 """Parameters of a study that evaluates a prediction of a number: the bounds of the label and of the errors."""
 
@@ -40,8 +38,8 @@ BOUNDS = ("low", "high", "largest_error")
 class EvaluationSpec(NoisySumSpec):
     """A histogram of scores, sums of errors, or a mean over the parties (docs/theory.md, "Private evaluation")."""
 
-    methods: ClassVar[tuple[str, ...]] = ("platt", "unchanged")
-    summand: ClassVar[str] = "scores or errors of a model"
+    methods = ("platt", "unchanged")
+    summand = "scores or errors of a model"
     sends: ClassVar[Mapping[str, str]] = {
         "platt": "Each party scores its own rows with a public classifier, and counts them by score and class.",
         "unchanged": "Each party compares a public prediction with its own rows' numbers, and sends sums or a mean of "
@@ -56,8 +54,9 @@ class EvaluationSpec(NoisySumSpec):
         "released": "",
         **dict.fromkeys(BOUNDS, 0.0),
     }
-    unit: ClassVar[str] = "record"
-    evaluates: ClassVar[bool] = True
+    unit = "record"
+    evaluates = True
+    one_release = False
 
     release_plan: EvaluationPlan
 
@@ -89,10 +88,6 @@ class EvaluationSpec(NoisySumSpec):
             what = "prediction of a number" if study.classes else "classifier"
             raise StudyError(f"the parameter {extra[0]} is for the evaluation of a {what}: leave it out")
         stated_releases(study)
-
-    @classmethod
-    def has_gaussian_noise(cls, study: Study) -> bool:
-        return False
 
     @property
     def numeric_label(self) -> NumericLabel | None:

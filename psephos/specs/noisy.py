@@ -16,15 +16,12 @@ from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.grids.directions import DirectionGrid
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.specs.base import Array, Owner, SumSpec, VectorFormat
+from psephos.specs.base import Array, Coins, Owner, SumSpec, VectorFormat
 from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS
 from psephos.specs.terms import PrivacyTerms
-
-__all__ = ["NoisySumSpec", "contributors_of"]
 
 
 def contributors_of(parties: int, privacy: PrivacyTerms) -> int:
@@ -53,7 +50,7 @@ class NoisySumSpec(SumSpec):
     kind: ClassVar[RoundKind] = "statistic"
 
     release_plan: Any
-    shares: Shares | None
+    shares: Shares | None = None
     auxiliary: AuxiliarySet | None = None
     colluders: int = 0
     simulation_seed: int | None = None
@@ -61,44 +58,19 @@ class NoisySumSpec(SumSpec):
     persons: str = ""
 
     @classmethod
-    def from_plan(
-        cls,
-        plan: JointPlan,
-        auxiliary: AuxiliarySet | None = None,
-        *,
-        colluders: int,
-        dropouts: int = 0,
-        simulation_seed: int | None = None,
-        holders: int = 0,
-        persons: str = "",
-    ) -> Self:
-        """Return the specification of a plan, whose arguments are fields, or as in `PrivacyTerms`.
+    def private(cls, plan: JointPlan, privacy: PrivacyTerms, auxiliary: AuxiliarySet | None = None) -> Self:
+        """Return the specification of a plan with the noise of these terms.
 
         Raises InvalidParameter as `shares_of` or `holder_shares_of` does.
         """
-        if holders:
-            shares = holder_shares_of(plan, holders, colluders=colluders)
-        else:
-            shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
-        source: NoiseFrom = "holders" if holders else "parties"
-        return cls(plan, shares, auxiliary, colluders, simulation_seed, source, persons)
-
-    @classmethod
-    def private(cls, plan: JointPlan, privacy: PrivacyTerms, auxiliary: AuxiliarySet | None = None) -> Self:
-        """Return the specification of a plan with the noise of these terms; raises as `from_plan`."""
         if privacy.epsilon is None:
             return cls(plan, None, auxiliary)
-        return cls.from_plan(
-            plan,
-            auxiliary,
-            colluders=privacy.colluders,
-            dropouts=privacy.dropouts,
-            simulation_seed=privacy.simulation_seed,
-            holders=privacy.holders,
-            persons=privacy.persons,
-        )
-
-    # -- what a subclass says
+        colluders, source = privacy.colluders, privacy.noise_from
+        if source == "holders":
+            shares = holder_shares_of(plan, privacy.holders, colluders=colluders)
+        else:
+            shares = shares_of(plan, colluders=colluders, dropouts=privacy.dropouts)
+        return cls(plan, shares, auxiliary, colluders, privacy.simulation_seed, source, privacy.persons)
 
     @abstractmethod
     def counting(self, ballots: int) -> Any:
@@ -112,8 +84,6 @@ class NoisySumSpec(SumSpec):
     def choices(self) -> dict[str, Any]:
         """What the rules chose, as the release states it."""
         return {}
-
-    # -- the sum
 
     @property
     def grid(self) -> Any:
@@ -167,19 +137,14 @@ class NoisySumSpec(SumSpec):
         seed = self.simulation_seed
         return randomness if seed is None else SimulationRandomness(seed, "noise share", number)
 
-    def role(
-        self, owner: Owner, data: Any, terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> RoundParty:
+    def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
         """See `SumSpec.role`; `data` is the party's `Rows` and, where persons are protected, whose each row is, (n,).
 
         Raises DataError where persons are missing.
         """
         if self.persons and len(tuple(data)) < 3:
             raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
-        shares = self._party_shares
-        return OwnDataParty(owner(), terms, data, self.grid, shares, randomness=randomness, encryptor=encryptor)
-
-    # -- the release
+        return OwnDataParty(owner(), terms, data, self.grid, self._party_shares, **coins._asdict())
 
     def cost(self, ballots: int) -> Release:
         """See `Spec.cost`; epsilon is the same for any number of ballots."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,6 @@ from psephos.curator.pathak.curator import ConsumingCurator, PathakConsumer, Pat
 from psephos.parties.pathak import PathakParty
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.pathak.dgk import DgkPrivateKey
@@ -28,13 +27,10 @@ from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.study.study import Study
-from psephos.specs.base import PARAMETERS_SENT, Array, Participants, Spec
+from psephos.specs.base import PARAMETERS_SENT, Array, Participants, RoleMeans, Spec
 from psephos.specs.secrets import CLASSIFIER, DATA, NOISE, SIZES, Secret
 from psephos.specs.terms import PrivacyTerms, PublicTerms
-
-__all__ = ["BARE_SUM", "SMALLEST_SIZE", "PathakSpec", "make_terms"]
 
 SMALLEST_PARTY = Secret("who is smallest", "all parties", "Which party holds the fewest rows.")
 BARE_SUM = Secret(
@@ -89,8 +85,8 @@ class PathakSpec(Spec):
         simulation_seed: draws the noise from a seed: for simulations only.
     """
 
-    methods: ClassVar[tuple[str, ...]] = ("pathak",)
-    summand: ClassVar[str] = "parameters in random shares"
+    methods = ("pathak",)
+    summand = "parameters in random shares"
     sends: ClassVar[Mapping[str, str]] = {"pathak": PARAMETERS_SENT}
     parameters: ClassVar[Mapping[str, Any]] = {
         "lam": float,
@@ -99,9 +95,10 @@ class PathakSpec(Spec):
         "excluded": 1,
         "tolerance": 1e-9,
     }
-    unit: ClassVar[str] = "record"
-    keyed: ClassVar[bool] = False
-    secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, SMALLEST_PARTY, BARE_SUM)
+    unit = "record"
+    keyed = False
+    one_release = False
+    secrets = (DATA, CLASSIFIER, NOISE, SIZES, SMALLEST_PARTY, BARE_SUM)
 
     agreed: PathakTerms
     test_key: bool = False
@@ -127,10 +124,6 @@ class PathakSpec(Spec):
         if study.minimum_ballots != len(study.roster):
             raise StudyError("shares of all parties add up to the result: the minimum of ballots is all of them")
 
-    @classmethod
-    def has_gaussian_noise(cls, study: Study) -> bool:
-        return False
-
     def terms(self, key: ThresholdKey | None, participants: Participants) -> PathakTerms:
         """Return the terms with the participants' nonce; there is no key that all holders share."""
         return replace(self.agreed, nonce=participants.nonce(None, "pathak").hex())
@@ -142,35 +135,21 @@ class PathakSpec(Spec):
         data: tuple[ArrayLike, ArrayLike],
         terms: PathakTerms,
         *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
         group_key: PrivateKey | None = None,
+        **means: Unpack[RoleMeans],
     ) -> PathakParty:
-        """See `Spec.party`; a simulation needs no signing key.
+        """See `Spec.party`; `data`: the party's rows, (n, d), and labels, (n,).
 
-        Messages are not signed one by one: the board authenticates their senders.
-
-        Args:
-            number, signing_key, terms, ledger, encryptor, randomness: as in `Spec.party`.
-            data: the party's rows, (n, d), and labels, (n,).
-            group_key: the leader's key, in variants that find the smallest party.
+        Messages are not signed one by one, since the board authenticates their senders: a simulation needs no signing
+        key. `group_key`: the leader's, in variants that find the smallest party.
         """
         X, y = data
-        seed = self.simulation_seed
+        seed, coins = self.simulation_seed, means.get("randomness", SYSTEM)
         noise = None if seed is None else SimulationRandomness(seed, "pathak noise", number + 1)
         keys: dict[str, Any] = {"group_key": group_key, "test_key": self.test_key}
-        return PathakParty(number, X, np.asarray(y), terms, randomness=randomness, noise_randomness=noise, **keys)
+        return PathakParty(number, X, np.asarray(y), terms, randomness=coins, noise_randomness=noise, **keys)
 
-    def holder(
-        self,
-        share: KeyShare,
-        terms: PathakTerms,
-        *,
-        ledger: OnceLedger | None = None,
-        randomness: Randomness = SYSTEM,
-        public: bool = False,
-    ) -> Role:
+    def holder(self, share: KeyShare, terms: PathakTerms, **means: Unpack[RoleMeans]) -> Role:
         """Raise StudyError: the protocol has no key holders."""
         raise StudyError("no key is shared in this protocol")
 

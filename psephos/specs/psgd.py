@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.ledger import Release, ledger_entry
@@ -14,7 +14,6 @@ from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.proofs.bounded import BoundedLayout
@@ -22,14 +21,11 @@ from psephos.protocol.psgd.series import SeriesTerms
 from psephos.protocol.psgd.state import SeriesReader
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.study.study import Study
-from psephos.specs.base import Array, Participants, Rows, Spec, key_of_size
+from psephos.specs.base import Array, Participants, RoleMeans, Rows, Spec, key_of_size
 from psephos.specs.secrets import CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS
 from psephos.specs.terms import PrivacyTerms, PublicTerms
-
-__all__ = ["HONEST_GRADIENT", "PsgdSpec"]
 
 GRADIENTS = Secret("gradients", "each party", "The gradient of the party's loss at each point of the descent.")
 HONEST_GRADIENT = Secret(
@@ -58,23 +54,16 @@ class PsgdSpec(Spec):
         simulation_seed: draws the noise from a seed: for simulations only.
     """
 
-    methods: ClassVar[tuple[str, ...]] = ("psgd",)
-    summand: ClassVar[str] = "gradients"
+    methods = ("psgd",)
+    summand = "gradients"
     sends: ClassVar[Mapping[str, str]] = {
         "psgd": "In each step, each party sends the gradient of its own rows' loss at a public point.",
     }
     parameters: ClassVar[Mapping[str, Any]] = {"sizes": str} | OPTIONAL
-    unit: ClassVar[str] = "record"
-    states_sizes: ClassVar[bool] = True
-    secrets: ClassVar[tuple[Secret, ...]] = (
-        DATA,
-        GRADIENTS,
-        NOISE,
-        SIZES,
-        HONEST_GRADIENT,
-        OTHER_SUM,
-        CULPRIT,
-    )
+    unit = "record"
+    states_sizes = True
+    one_release = False  # many sums, composed: a descent is known by its epsilon and delta alone
+    secrets = (DATA, GRADIENTS, NOISE, SIZES, HONEST_GRADIENT, OTHER_SUM, CULPRIT)
 
     options: DescentOptions
     agreement: Agreement
@@ -111,11 +100,6 @@ class PsgdSpec(Spec):
                 f"drawing the noise costs delta {guarantee.delta_samplers:.2g}, more than the study's {study.delta:g}"
             )
 
-    @classmethod
-    def has_gaussian_noise(cls, study: Study) -> bool:
-        """Return False: a descent composes many sums, and is known by its epsilon and delta alone."""
-        return False
-
     def check_rows(self, number: int, rows: int) -> None:
         if rows != self.sizes[number]:
             raise StudyError(f"the study says that party {number} has {self.sizes[number]} rows, and these are {rows}")
@@ -139,15 +123,7 @@ class PsgdSpec(Spec):
         )
 
     def party(
-        self,
-        number: int,
-        signing_key: SigningKey,
-        data: LocalLoss,
-        terms: SeriesTerms,
-        *,
-        ledger: OnceLedger | None = None,
-        encryptor: Encryptor | None = None,
-        randomness: Randomness = SYSTEM,
+        self, number: int, signing_key: SigningKey, data: LocalLoss, terms: SeriesTerms, **means: Unpack[RoleMeans]
     ) -> GradientParty:
         """See `Spec.party`; `data` is the loss of the party's rows."""
         return GradientParty(
@@ -156,9 +132,9 @@ class PsgdSpec(Spec):
             data,
             terms,
             clip=self.options.on_excess == "clip",
-            encryptor=encryptor,
-            noise=self._noise(number, randomness),
-            once=ledger,
+            encryptor=means.get("encryptor"),
+            noise=self._noise(number, means.get("randomness", SYSTEM)),
+            once=means.get("ledger"),
         )
 
     def check_proofs(self, key_bits: int, degree: int, parties: int) -> None:
@@ -175,17 +151,9 @@ class PsgdSpec(Spec):
         seed = self.simulation_seed
         return lambda step: SimulationRandomness(seed, "psgd noise", number, step)
 
-    def holder(
-        self,
-        share: KeyShare,
-        terms: SeriesTerms,
-        *,
-        ledger: OnceLedger | None = None,
-        randomness: Randomness = SYSTEM,
-        public: bool = False,
-    ) -> SeriesHolder:
+    def holder(self, share: KeyShare, terms: SeriesTerms, **means: Unpack[RoleMeans]) -> SeriesHolder:
         """See `Spec.holder`; holders of a series always answer on the board, with coins of the operating system."""
-        return SeriesHolder(share, terms, once=ledger)
+        return SeriesHolder(share, terms, once=means.get("ledger"))
 
     def reader(self, terms: SeriesTerms, *, public: bool = True) -> SeriesReader:
         return SeriesReader("reader", terms)

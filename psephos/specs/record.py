@@ -24,8 +24,6 @@ from psephos.specs.base import Array
 from psephos.specs.noisy import NoisySumSpec, contributors_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["RecordSpec", "RegressionSpec"]
-
 _GRID = ("coordinates", "offset", "constant")
 _LABEL = ("low", "high", "threshold")
 _AVERAGE_SENT = (
@@ -38,8 +36,8 @@ _AVERAGE_SENT = (
 class RecordSpec(NoisySumSpec):
     """One private Newton step from a public score (docs/theory.md, "The record step")."""
 
-    methods: ClassVar[tuple[str, ...]] = ("newton",)
-    summand: ClassVar[str] = "a Newton step over all rows"
+    methods = ("newton",)
+    summand = "a Newton step over all rows"
     sends: ClassVar[Mapping[str, str]] = {
         "newton": "Each party sends a sum over its own rows: the gradient of the loss at a public score, and a bound "
         "of its second derivative.",
@@ -53,7 +51,7 @@ class RecordSpec(NoisySumSpec):
         "record": "",
         **NoisySumSpec.parameters,
     }
-    unit: ClassVar[str] = "record"
+    unit = "record"
 
     release_plan: RecordPlan
 
@@ -115,8 +113,8 @@ class RegressionSpec(RecordSpec):
         "radius": 0.0,
         **dict.fromkeys(_LABEL, float),
     }
-    summand: ClassVar[str] = "a Newton step that predicts a number"
-    numeric: ClassVar[bool] = True
+    summand = "a Newton step that predicts a number"
+    numeric = True
     checks_plan = "join"
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from psephos.parties.noise import NoiseFrom
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
@@ -26,31 +27,10 @@ from psephos.specs.study import (
     SAMPLES,
     StudyTerms,
     decode_parameters,
-    noise_from,
     type_of_parameter,
     value_of,
 )
 from psephos.specs.tally import TallySpec
-
-__all__ = [
-    "SPECS",
-    "ProtocolName",
-    "check_study",
-    "coalition_of",
-    "differs_from_plan",
-    "is_verifiable",
-    "multiplier_of",
-    "noise_from",
-    "participants_of",
-    "person_column",
-    "plan_study",
-    "protected_by",
-    "read_study",
-    "spec_class",
-    "spec_of",
-    "type_of_parameter",
-    "unit_of",
-]
 
 SPECS: dict[str, type[Spec]] = {
     "tally": TallySpec,
@@ -81,12 +61,8 @@ def spec_class(protocol: str) -> type[Spec]:
 def plan_study(terms: StudyTerms, progress: Progress = silent, *, anew: bool = False) -> Spec:
     """Return the specification that a study's protocol plans for it.
 
-    Args:
-        terms: the study and its public table.
-        progress: as in `Spec.plan`.
-        anew: by the rules for its public rows, whatever the study states of a plan.
-
-    Raises as `Spec.plan`, but StudyError in place of InvalidParameter.
+    `anew`: by the rules for its public rows, whatever the study states of a plan. Raises as `Spec.plan`, but StudyError
+    in place of InvalidParameter.
     """
     kind = spec_class(terms.study.protocol)
     public = terms.public_terms(kind.parameters)
@@ -113,11 +89,8 @@ def spec_of(terms: StudyTerms) -> Spec:
 def differs_from_plan(terms: StudyTerms) -> list[str]:
     """Return the parameters in which a study differs from what the rules give for its public rows.
 
-    The linear algebra of another machine may differ in the last bits, so that only whole numbers and the bounds of a
-    label must be equal. No privacy depends on the comparison: the sensitivity is certified for any plan. It shows that
-    no number of the plan says anything about private rows.
-
-    Raises as `plan_study`.
+    No privacy depends on the comparison: the sensitivity is certified for any plan. It shows that no number of the plan
+    says anything about private rows. Raises as `plan_study`.
     """
     planned = plan_study(terms, anew=True).stated()
     stated = decode_parameters(terms.study, spec_class(terms.study.protocol).parameters)
@@ -186,25 +159,23 @@ def is_verifiable(study: Study) -> bool:
 
 def participants_of(study: Study) -> Participants:
     """Return who takes part in a study, and under which conditions a sum is opened."""
-    return Participants(
-        study.roster,
-        study.minimum_ballots,
-        study.trial,
-        study.proofs,
-        study.confirmations,
-        study.nonce_for,
-    )
+    conditions = study.minimum_ballots, study.trial, study.proofs, study.confirmations
+    return Participants(study.roster, *conditions, study.nonce_for)
 
 
 def coalition_of(study: Study) -> int | None:
-    """Return how many colluding parties the noise of a study withstands; None where the curator adds the noise.
+    """Return how many colluding parties, or holders where these add the noise, the noise of a study withstands.
 
-    Where the key holders add the noise, these are key holders. The number is given in the study, or follows from its
-    threshold.
+    None where the curator adds it.
     """
     parameters = spec_class(study.protocol).parameters
     named = next((name for name in ("colluders", "excluded") if name in parameters), None)
     return None if named is None else int(value_of(study, parameters, named))
+
+
+def noise_from(study: Study) -> NoiseFrom:
+    """Return who adds the noise of a study in which the curator does not: "parties" or "holders"."""
+    return "holders" if study.parameters.get("noise_from") == "holders" else "parties"
 
 
 def person_column(study: Study) -> str:
@@ -213,11 +184,7 @@ def person_column(study: Study) -> str:
 
 
 def multiplier_of(study: Study) -> float | None:
-    """Return sigma over the sensitivity where a study is one release with Gaussian noise; None elsewhere.
-
-    It is the least that is private with the study's epsilon and delta, and the noise of a study has it. Descents
-    compose many sums, and are known by their epsilon and delta alone.
-    """
+    """Return sigma over the sensitivity where a study is one release with Gaussian noise; None elsewhere."""
     if not spec_class(study.protocol).has_gaussian_noise(study):
         return None
     return gaussian_sigma(1.0, study.epsilon, study.delta)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from psephos.curator.rehearsal import WORLDS, Rehearsal
 from psephos.curator.rehearsed import (
@@ -25,8 +25,6 @@ from psephos.specs.base import Array
 from psephos.specs.noisy import NoisySumSpec, contributors_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = ["RehearsedSpec"]
-
 _STEP = ("coordinates", "offset", "ridge", "limit", "radius", "scale", "norm")
 
 
@@ -39,8 +37,8 @@ class RehearsedSpec(NoisySumSpec):
         rows: the announced number of rows of all parties. labelled: the number of labelled public rows.
     """
 
-    methods: ClassVar[tuple[str, ...]] = ("rehearsed",)
-    summand: ClassVar[str] = "a step from a model of labelled public rows"
+    methods = ("rehearsed",)
+    summand = "a step from a model of labelled public rows"
     sends: ClassVar[Mapping[str, str]] = {
         "rehearsed": "Each party sends one step from a public model towards its own rows, scaled to a bounded length.",
     }
@@ -53,7 +51,7 @@ class RehearsedSpec(NoisySumSpec):
         "labelled": int,
         **NoisySumSpec.parameters,
     }
-    checks_plan: ClassVar[Literal["verify"]] = "verify"
+    checks_plan = "verify"
 
     release_plan: RehearsedPlan
     rehearsal: Rehearsal | None = None

@@ -9,22 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "CLASSIFIER",
-    "CULPRIT",
-    "DATA",
-    "DIRECTION",
-    "EXACT_SUM",
-    "KEY_SECRETS",
-    "NOISE",
-    "OTHER_SUM",
-    "SIZES",
-    "VOTES",
-    "VOTE_COUNTS",
-    "Secret",
-    "names_of",
-]
-
 
 @dataclass(frozen=True)
 class Secret:
@@ -51,23 +35,15 @@ def names_of(secrets: Sequence[Secret], *, by_attack: bool | None = None) -> tup
 
 
 DATA = Secret("data", "each party", "The party's own rows: their features and labels.")
-"""A party's own rows."""
 CLASSIFIER = Secret(
     "classifier", "each party", "The classifier, or its parameters, that the party trained on its rows."
 )
-"""A party's trained classifier."""
 VOTES = Secret("votes", "each party", "The classes that the party's classifier predicts for the auxiliary samples.")
-"""A party's votes."""
 DIRECTION = Secret("direction", "each party", "The bounded vector computed from the party's own rows that it encrypts.")
-"""A party's encrypted vector in a sum of own rows."""
 NOISE = Secret("noise", "the release", "The noise in the released value, without which the exact value follows.")
-"""The noise of a release."""
 SIZES = Secret("sizes", "each party", "The number of rows that the party holds.")
-"""A party's number of rows."""
 VOTE_COUNTS = Secret("alpha", "all parties", "The exact vote counts of each auxiliary sample.")
-"""The exact counts, alpha."""
 EXACT_SUM = Secret("exact sum", "all parties", "The sum of the parties' vectors without noise.")
-"""The exact sum of vectors."""
 
 OTHER_SUM = Secret(
     "a sum of other ballots",
@@ -75,14 +51,12 @@ OTHER_SUM = Secret(
     "A sum that is not the sum of the valid ballots of the round.",
     by_attack=True,
 )
-"""What a curator that lies about the ballots would gain."""
 CULPRIT = Secret(
     "who lied",
     "nobody",
     "The sender of an invalid message, which the error of an honest role must name; an attack gains by hiding it.",
     by_attack=True,
 )
-"""What a role that lies without being named would gain."""
 
 KEY_SECRETS = (
     Secret("p and q", "nobody", "The prime factors of the modulus."),

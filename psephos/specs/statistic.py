@@ -24,22 +24,18 @@ from psephos.parties.statistic import StatisticParty
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.randomness import Randomness
-from psephos.specs.base import OWN_SENT, VOTES_SENT, Array, Owner
+from psephos.specs.base import OWN_SENT, VOTES_SENT, Array, Coins, Owner
 from psephos.specs.noisy import NoisySumSpec
-from psephos.specs.secrets import CLASSIFIER, VOTE_COUNTS, VOTES, Secret
+from psephos.specs.secrets import CLASSIFIER, VOTE_COUNTS, VOTES
 from psephos.specs.terms import PrivacyTerms, PublicTerms
-
-__all__ = ["StatisticSpec", "plan_of"]
 
 
 @dataclass(frozen=True)
 class StatisticSpec(NoisySumSpec):
     """A statistic of the parties' votes on auxiliary samples, or of their own rows (docs/theory.md)."""
 
-    methods: ClassVar[tuple[str, ...]] = tuple(SOURCE_OF)
-    summand: ClassVar[str] = "a statistic of votes or own rows"
+    methods = tuple(SOURCE_OF)
+    summand = "a statistic of votes or own rows"
     sends: ClassVar[Mapping[str, str]] = {
         "statistic": VOTES_SENT,
         "vote-directions": "Each party trains a classifier on its own rows, labels the samples with it, and sends the "
@@ -55,7 +51,7 @@ class StatisticSpec(NoisySumSpec):
         **NoisySumSpec.parameters,
         "noise_from": "parties",
     }
-    secrets: ClassVar[tuple[Secret, ...]] = (*NoisySumSpec.secrets, CLASSIFIER, VOTES, VOTE_COUNTS)
+    secrets = (*NoisySumSpec.secrets, CLASSIFIER, VOTES, VOTE_COUNTS)
 
     release_plan: StatisticPlan
 
@@ -80,16 +76,13 @@ class StatisticSpec(NoisySumSpec):
         l1, l2 = grid_sensitivity(self.grid)
         return l1.value, l2.value
 
-    def role(
-        self, owner: Owner, data: Any, terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> RoundParty:
+    def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
         """See `SumSpec.role`; `data` is the party's classifier where the statistic is of votes, else its `Rows`."""
         if not self.takes_classifier:
-            return super().role(owner, data, terms, randomness, encryptor)
+            return super().role(owner, data, terms, coins)
         assert self.auxiliary is not None
-        voter, shares = owner(classes=range(self.grid.classes), voter=data), self._party_shares
-        coins: dict[str, Any] = {"randomness": randomness, "encryptor": encryptor}
-        return StatisticParty(voter, terms, self.auxiliary, self.grid, shares, **coins)
+        voter = owner(classes=range(self.grid.classes), voter=data)
+        return StatisticParty(voter, terms, self.auxiliary, self.grid, self._party_shares, **coins._asdict())
 
     def counting(self, ballots: int) -> StatisticPlan:
         """See `NoisySumSpec.counting`; the statistic is that of the mean over the ballots."""

@@ -17,19 +17,6 @@ from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
-__all__ = [
-    "COLLUDERS",
-    "DerivedDefault",
-    "PublicTable",
-    "StudyTerms",
-    "decode_parameters",
-    "encode_coordinates",
-    "encode_parameters",
-    "noise_from",
-    "type_of_parameter",
-    "value_of",
-]
-
 Parameters = Mapping[str, Any]
 
 
@@ -131,11 +118,6 @@ class StudyTerms:
 
 _PRIVACY = ("unit", "record", "colluders", "dropouts", "noise_from")
 """Parameters of a study that say what is protected, and against whom."""
-
-
-def noise_from(study: Study) -> NoiseFrom:
-    """Return who adds the noise of a study in which the curator does not: "parties" or "holders"."""
-    return "holders" if study.parameters.get("noise_from") == "holders" else "parties"
 
 
 def value_of(study: Study, parameters: Parameters, name: str) -> Any:

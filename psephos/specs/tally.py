@@ -19,16 +19,13 @@ from psephos.curator.methods import Method, ReleaseRequest, erm_method, pate_met
 from psephos.parties.party import Voter, VotingParty
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.specs.base import VOTES_SENT, Array, Owner, SumSpec, VectorFormat
+from psephos.specs.base import VOTES_SENT, Array, Coins, Owner, SumSpec, VectorFormat
 from psephos.specs.secrets import CLASSIFIER, CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, VOTE_COUNTS, VOTES, Secret
 from psephos.specs.terms import PrivacyTerms, PublicTerms
-
-__all__ = ["HONEST_VOTE", "LABELS", "TallySpec"]
 
 LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
 """The labels of the methods that fit a weighted ERM: Hamm's Algorithms 1 and 2."""
@@ -52,25 +49,15 @@ class TallySpec(SumSpec):
         request: the privacy that `release` is asked for.
     """
 
-    methods: ClassVar[tuple[str, ...]] = ("statistic", "soft", "vote")
+    methods = ("statistic", "soft", "vote")
     parameters: ClassVar[Mapping[str, Any]] = {"lam": 0.0}
-    summand: ClassVar[str] = "votes"
+    summand = "votes"
     sends: ClassVar[Mapping[str, str]] = dict.fromkeys(methods, VOTES_SENT)
     samples_are: ClassVar[Mapping[str, str]] = dict.fromkeys(methods, "are voted on")
-    joint: ClassVar[bool] = False
+    joint = False
     opens = "counts"
-    secrets: ClassVar[tuple[Secret, ...]] = (
-        DATA,
-        CLASSIFIER,
-        VOTES,
-        NOISE,
-        SIZES,
-        VOTE_COUNTS,
-        HONEST_VOTE,
-        OTHER_SUM,
-        CULPRIT,
-    )
-    kind: ClassVar[RoundKind] = "votes"
+    secrets = (DATA, CLASSIFIER, VOTES, NOISE, SIZES, VOTE_COUNTS, HONEST_VOTE, OTHER_SUM, CULPRIT)
+    kind = "votes"
 
     auxiliary: AuxiliarySet
     classes: int
@@ -116,11 +103,10 @@ class TallySpec(SumSpec):
     def group(self) -> int:
         return self.classes - 1
 
-    def role(
-        self, owner: Owner, data: Voter, terms: Round, randomness: Randomness, encryptor: Encryptor | None
-    ) -> VotingParty:
+    def role(self, owner: Owner, data: Voter, terms: Round, coins: Coins) -> VotingParty:
         """See `SumSpec.role`; `data` is the party's classifier."""
-        return VotingParty(owner(classes=range(self.classes), voter=data), terms, self.auxiliary, encryptor=encryptor)
+        voter = owner(classes=range(self.classes), voter=data)
+        return VotingParty(voter, terms, self.auxiliary, encryptor=coins.encryptor)
 
     def counts(self, opened: OpenedSum) -> NDArray[np.int64]:
         """Return the votes per auxiliary sample and class, int64 (N, K), every row summing to the ballots."""
@@ -136,14 +122,10 @@ class TallySpec(SumSpec):
         fit: Any = None,
         seed: int = 0,
     ) -> Method:
-        """Return a method of release on these counts.
+        """Return a method of release on these counts, as `counts` returns them.
 
-        Args:
-            name: vote, soft (Hamm's Algorithms 1 and 2), statistic or pate.
-            counts: int64 (N, K), as `counts` returns them.
-            request: the privacy asked for.
-            loss: of vote and soft; logistic by default. fit: an `erm_fit` of the same counts and loss.
-            seed: of pate's queries, which are public.
+        `name`: vote, soft (Hamm's Algorithms 1 and 2), statistic or pate. `loss`: of vote, soft; logistic by default.
+        `fit`: an `erm_fit` of the same counts and loss. `seed`: of pate's queries, which are public.
         """
         auxiliary = self.auxiliary.samples
         if name in LABELS:

@@ -14,10 +14,9 @@ from psephos.curator.methods import ReleaseRequest
 from psephos.curator.rehearsal import PublicModel, fit_public
 from psephos.curator.rehearsed import public_features
 from psephos.curator.statistic import MechanismName
+from psephos.parties.noise import NoiseFrom
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-
-__all__ = ["PrivacyTerms", "PublicTerms"]
 
 Array = NDArray[np.float64]
 
@@ -105,6 +104,11 @@ class PrivacyTerms:
             raise InvalidParameter(
                 f"the column {self.persons} names persons, whom the unit record protects: leave it out"
             )
+
+    @property
+    def noise_from(self) -> NoiseFrom:
+        """Who adds the noise, where the curator does not."""
+        return "holders" if self.holders else "parties"
 
     @property
     def joint_noise(self) -> MechanismName:

@@ -33,7 +33,7 @@ from psephos.simulation import sums
 from psephos.simulation.references import statistic_without_noise
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.statistic import StatisticSpec
-from psephos.specs.terms import PublicTerms
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
 JOINT = {"reveal": "statistic"}
@@ -309,7 +309,7 @@ def _stop(error: type[Exception]) -> Any:
 def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
     """h shares of which h - t + 1 make up the law; of parties that stay away no noise is missing."""
     plan = plan_statistic(np.eye(6)[:, :3], 2, 20, epsilon=1.0, mechanism="discrete-laplace", joint=True)
-    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=3)
+    spec = StatisticSpec.private(plan, PrivacyTerms(epsilon=1.0, colluders=1, holders=3))
     assert spec.counting(20).noise == pytest.approx(plan.noise * 3 / 2)
     assert spec.counting(10).noise == pytest.approx(plan.noise * 3 / 2 * 4)
     assert spec.square_bound == StatisticSpec(plan, None).square_bound
