@@ -67,8 +67,8 @@ from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, NoiseMechanism, RoundedGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.simulation.job import MIXED_LEARNERS, JobOptions
 from psephos.simulation.linear import count_votes
+from psephos.simulation.options import MIXED_LEARNERS, JobOptions
 from psephos.sweep import Sampler, sweep
 
 RESULTS = Path(__file__).parent / "results" / "accuracy"

@@ -51,7 +51,7 @@ from psephos.parties.noise import contributors, shares_of
 from psephos.parties.party import labels_of
 from psephos.protocol.grids.own_data import unit_rows
 from psephos.protocol.randomness import SYSTEM
-from psephos.simulation.job import MIXED_LEARNERS
+from psephos.simulation.options import MIXED_LEARNERS
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

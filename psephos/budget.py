@@ -70,17 +70,17 @@ def _dealing(split: Split) -> bytes:
 
 @dataclass(frozen=True)
 class RunBudget:
-    """The budget file of one run, which is opened for each charge and closed after it.
+    """The budget file of one run, which is opened for each charge and closed after it; nothing is charged without one.
 
     Attributes:
-        path: the file.
+        path: the file; None where the run names none.
         rows: digest of the rows that the run is about.
         unit: what the run's releases protect.
         not_private: why no epsilon covers any of them; "" where it does.
         run: identifies the run. A run that continues from a journal has the same.
     """
 
-    path: Path
+    path: Path | None
     rows: bytes = field(repr=False)
     unit: PrivacyUnit
     not_private: str
@@ -88,10 +88,8 @@ class RunBudget:
 
     def release(self, name: str, event: PrivacyEvent, number: int = 0) -> Charge:
         """Return the charge of one release."""
-        claim = self._claim(f"{name}, {number}")
-        if self.not_private:
-            return Charge(claim, name, self.unit, None, self.not_private)
-        return Charge(claim, name, self.unit, event)
+        claim, reason = self._claim(f"{name}, {number}"), self.not_private
+        return Charge(claim, name, self.unit, None, reason) if reason else Charge(claim, name, self.unit, event)
 
     def opening(self, name: str, reason: str) -> Charge:
         """Return the charge of something that is not differentially private, and the reason."""
@@ -103,30 +101,32 @@ class RunBudget:
             return self.opening(name, reason)
         return self.release(name, PrivacyEvent(name, epsilon, delta, unit=self.unit.kind))
 
-    def _file(self) -> BudgetFile:
-        return BudgetFile(self.path, create=False)
-
     def _claim(self, what: str) -> bytes:
         return hashlib.sha256(self.run + self.rows + what.encode()).digest()[:16]
 
     def check(self, charges: Sequence[Charge]) -> None:
         """Raise what `charge` would raise, and charge nothing."""
-        with self._file() as file:
-            file.check(self.rows, charges)
+        if self.path is not None:
+            with BudgetFile(self.path, create=False) as file:
+                file.check(self.rows, charges)
 
     def charge(self, charges: Sequence[Charge]) -> None:
         """Charge releases before anything of them leaves."""
-        with self._file() as file:
-            file.charge(self.rows, charges)
+        if self.path is not None:
+            with BudgetFile(self.path, create=False) as file:
+                file.charge(self.rows, charges)
 
     def release_once(self, name: str, result: bytes) -> None:
         """Record the result that this run has paid for, before it leaves; raises BudgetExceededError for another."""
-        with self._file() as file:
-            file.release_once(self._claim(f"result {name}"), result)
+        if self.path is not None:
+            with BudgetFile(self.path, create=False) as file:
+                file.release_once(self._claim(f"result {name}"), result)
 
-    def summary(self) -> BudgetSummary:
+    def summary(self) -> BudgetSummary | None:
         """Return what the file says now, the total of the run's unit first."""
-        with self._file() as file:
+        if self.path is None:
+            return None
+        with BudgetFile(self.path, create=False) as file:
             return summarise(file, self.unit)
 
 
@@ -141,15 +141,13 @@ def unit_of_run(options: Any, unit: str, *, neighbours: Changes = "any", dealing
     return PrivacyUnit("party", options.party, neighbours)
 
 
-def budget_of(
-    options: Any, split: Split, unit: str, *, neighbours: Changes = "any", run: bytes = b""
-) -> RunBudget | None:
-    """Open the budget file that the options of a run name; None if they name none."""
+def budget_of(options: Any, split: Split, unit: str, *, neighbours: Changes = "any") -> RunBudget:
+    """Return the budget of a run, with the file that its options name."""
+    seeded = "the noise was drawn from the seed, and whoever knows it can take it off"
+    run, not_private = SYSTEM.draw(16), seeded if options.simulate_noise else ""
     if options.budget is None:
-        return None
+        return RunBudget(None, b"", unit_of_run(options, unit, neighbours=neighbours), not_private, run)
     with open_budget(options.budget, options.budget_limit) as file:
         path, dealing = file.path, file.keyed(_dealing(split))[:8]
     protected = unit_of_run(options, unit, neighbours=neighbours, dealing=dealing)
-    seeded = "the noise was drawn from the seed, and whoever knows it can take it off"
-    not_private = seeded if options.simulate_noise else ""
-    return RunBudget(path, rows_digest(options, split), protected, not_private, run or SYSTEM.draw(16))
+    return RunBudget(path, rows_digest(options, split), protected, not_private, run)

@@ -51,8 +51,8 @@ from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import run_ceremony
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
-from psephos.specs.terms import PrivacyTerms
 from psephos.specs.tally import TallySpec
+from psephos.specs.terms import PrivacyTerms
 from psephos.study.identity import IdentityCard, fingerprint
 
 _FILE = Path(__file__).with_name("vectors.json")

@@ -42,9 +42,8 @@ from psephos.audit.pipelines import (
 )
 from psephos.progress import Progress, counted, silent
 from psephos.results.security import ComparedRun, Finding
-from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.sum_options import METHODS
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.options import METHODS, AverageOptions, TallyOptions
+from psephos.simulation.tally import simulate_average, simulate_tally
 
 COLLUDERS = "t - 1 key holders collude"
 """Stands for a neighbour where one run is compared with the claims about colluding parties."""

@@ -36,12 +36,12 @@ from psephos.protocol.roles import Step
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
 from psephos.simulation.key_setup import setup_keys
+from psephos.simulation.options import JobOptions, SumOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.regression import RegressionRun
-from psephos.simulation.sum_options import SumOptions
 from psephos.simulation.sums import populate
 from psephos.specs.base import SumSpec
 from psephos.specs.registry import SPECS, participants_of, spec_of
@@ -307,7 +307,7 @@ def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier
         "parties": options.parties,
         "release": Release("discrete-laplace", 1.0, 0.0, options.unit),
     }
-    if not options.numeric_label:
+    if not options.predicts_number:
         coefficients = tuple(map(tuple, weights.tolist()))
         return ReleasedClassifier(Model(classes=classes, coefficients=coefficients, intercepts=(0.0,) * rows, **common))
     labels = split.public_labels[np.isfinite(split.public_labels)]
@@ -330,7 +330,7 @@ def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunReco
     """Run `psephos evaluate` on a model whose coefficients are fixed numbers."""
     options = EvaluationOptions(**_options(table, directory, {"workers": 1, "epsilon": 1.0}, chosen))
     run = EvaluationRun(options, _fixed_model(*load_split(options)))
-    _, record = _record_run(run, "errors" if options.numeric_label else "histogram")
+    _, record = _record_run(run, "errors" if options.predicts_number else "histogram")
     record.files = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
     return record
 

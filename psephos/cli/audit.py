@@ -30,67 +30,64 @@ _HELP = (
     "verdict is not the expected one."
 )
 
+app = typer.Typer(rich_markup_mode=None)
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @command(
-        app,
-        "psephos audit tally",
-        "psephos audit --thorough --json",
-        "psephos audit --privacy",
-        _OWN,
-        name="audit",
-        help=_HELP,
-    )
-    @with_options(TableOptions, ("held_out",))
-    def _(  # wide: a command's options
-        table: TableOptions,
-        *,
-        protocol: Annotated[str | None, typer.Argument(help=f"One of {', '.join(PROTOCOLS)}; all by default.")] = None,
-        thorough: Annotated[
-            bool, typer.Option("--thorough", help="More views a test: smaller leaks are noticed.")
-        ] = False,
-        privacy: Annotated[
-            bool,
-            typer.Option(
-                "--privacy",
-                help="Audit what releases cost instead: run every command on neighbouring tables and compare what "
-                "leaves a party; and bound every mechanism's epsilon from below, by sampling it. With --data the "
-                "commands alone, on your table.",
-                rich_help_panel=_NOISE,
-            ),
-        ] = False,
-        samples: Annotated[
-            int | None,
-            typer.Option(help="Outputs of a mechanism per input.", show_default="100,000", rich_help_panel=_NOISE),
-        ] = None,
-        epsilon: Annotated[
-            float | None,
-            typer.Option(help="The epsilon that each mechanism claims.", show_default="1", rich_help_panel=_NOISE),
-        ] = None,
-        report: ReportDir = None,
-        as_json: AsJson = False,
-        verbose: Verbose = False,
-    ) -> None:
-        if privacy and (protocol is not None or thorough):
-            raise InvalidParameter("--privacy audits what releases cost: leave the rest out")
-        if not privacy and (samples is not None or epsilon is not None):
-            raise InvalidParameter("--samples and --epsilon are about the noise: use them with --privacy")
-        if not privacy and table.data is not None:
-            raise InvalidParameter("--data names a table whose releases are audited: use it with --privacy")
-        table.check_table()
-        check_directory(report)
-        with ProgressDisplay() as progress:
-            result: Result
-            if table.data is not None:
-                result = _own_table(table, progress)
-            elif privacy:
-                chosen_options = 1.0 if epsilon is None else epsilon, 100_000 if samples is None else samples
-                result = audit_privacy(*chosen_options, progress, audit_pipelines(progress=progress))
-            else:
-                result = run_audit(protocol, thorough, progress)
-        finish(result, as_json=as_json, report=report, verbose=verbose)
+@command(
+    app,
+    "psephos audit tally",
+    "psephos audit --thorough --json",
+    "psephos audit --privacy",
+    _OWN,
+    name="audit",
+    help=_HELP,
+)
+@with_options(TableOptions, ("held_out",))
+def _(  # wide: a command's options
+    table: TableOptions,
+    *,
+    protocol: Annotated[str | None, typer.Argument(help=f"One of {', '.join(PROTOCOLS)}; all by default.")] = None,
+    thorough: Annotated[bool, typer.Option("--thorough", help="More views a test: smaller leaks are noticed.")] = False,
+    privacy: Annotated[
+        bool,
+        typer.Option(
+            "--privacy",
+            help="Audit what releases cost instead: run every command on neighbouring tables and compare what "
+            "leaves a party; and bound every mechanism's epsilon from below, by sampling it. With --data the "
+            "commands alone, on your table.",
+            rich_help_panel=_NOISE,
+        ),
+    ] = False,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Outputs of a mechanism per input.", show_default="100,000", rich_help_panel=_NOISE),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="The epsilon that each mechanism claims.", show_default="1", rich_help_panel=_NOISE),
+    ] = None,
+    report: ReportDir = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    if privacy and (protocol is not None or thorough):
+        raise InvalidParameter("--privacy audits what releases cost: leave the rest out")
+    if not privacy and (samples is not None or epsilon is not None):
+        raise InvalidParameter("--samples and --epsilon are about the noise: use them with --privacy")
+    if not privacy and table.data is not None:
+        raise InvalidParameter("--data names a table whose releases are audited: use it with --privacy")
+    table.check_table()
+    check_directory(report)
+    with ProgressDisplay() as progress:
+        result: Result
+        if table.data is not None:
+            result = _own_table(table, progress)
+        elif privacy:
+            chosen_options = 1.0 if epsilon is None else epsilon, 100_000 if samples is None else samples
+            result = audit_privacy(*chosen_options, progress, audit_pipelines(progress=progress))
+        else:
+            result = run_audit(protocol, thorough, progress)
+    finish(result, as_json=as_json, report=report, verbose=verbose)
 
 
 def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditResult:

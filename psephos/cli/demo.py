@@ -13,7 +13,8 @@ from psephos.cli.shared import ProgressDisplay, emit, output_directory
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import TallyResult
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions
 
 EPSILON = 5.0
 LEARNER_NAMES = {
@@ -31,31 +32,30 @@ ROWS = {
 }
 """The rows of the table of accuracies, in this order."""
 
+app = typer.Typer(rich_markup_mode=None)
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @command(
-        app,
-        "psephos demo",
-        "psephos demo --output out",
-        name="demo",
-        help="The vote count on a bundled data set, told step by step, with keys of full size.",
-    )
-    def _(
-        output: Annotated[
-            Path | None,
-            typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
-        ] = None,
-    ) -> None:
-        with output_directory(output, "a classifier"):
-            job, transcript = Job(JobOptions(epsilon=(EPSILON,)), beside=("soft",)), Transcript()
-            with ProgressDisplay() as progress:
-                result = job.run(transcript=transcript, progress=progress)
-            if not result.exact:
-                raise typer.Exit(1)
-            paths = [] if output is None else job.write(result, output)
-            emit("\n".join([*_story(job, result, transcript), *_next_steps(paths), ""]))
+@command(
+    app,
+    "psephos demo",
+    "psephos demo --output out",
+    name="demo",
+    help="The vote count on a bundled data set, told step by step, with keys of full size.",
+)
+def _(
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
+    ] = None,
+) -> None:
+    with output_directory(output, "a classifier"):
+        job, transcript = Job(JobOptions(epsilon=(EPSILON,)), beside=("soft",)), Transcript()
+        with ProgressDisplay() as progress:
+            result = job.run(transcript=transcript, progress=progress)
+        if not result.exact:
+            raise typer.Exit(1)
+        paths = [] if output is None else job.write(result, output)
+        emit("\n".join([*_story(job, result, transcript), *_next_steps(paths), ""]))
 
 
 def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:

@@ -20,50 +20,48 @@ from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, cali
 WITHOUT = ("classes", "text", "samples_per_party", "sizes", "concentration", "absent", "task")
 """What follows from the model, and what only simulations vary."""
 
+app = typer.Typer(rich_markup_mode=None)
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @command(
-        app,
-        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11",
-        "psephos evaluate out --data new.csv --label outcome --party hospital --public open.csv --rows all",
-        "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
-        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
-        "psephos evaluate out --epsilon 0.3 --output calibrated",
-        "psephos evaluate out --data patients.csv --label days --party hospital --public 11 --largest-error 10",
-        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
-        "--budget patients.budget",
-        name="evaluate",
-        help="Evaluate a model on the parties' held-out rows, with privacy, from one encrypted sum with the parties' "
-        "noise: accuracy, confusion matrix, AUROC and calibration of a classifier; R^2, RMSE and mean absolute error "
-        "of a prediction of a number. It has its own epsilon.",
-    )
-    @with_options(EvaluationOptions, WITHOUT)
-    def _(
-        chosen: EvaluationOptions,
-        *,
-        model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
-        output: Annotated[
-            Path | None,
-            typer.Option(help="Write the model with calibrated scores into it.", rich_help_panel="Output"),
-        ] = None,
-        report: ReportDir = None,
-        as_json: AsJson = False,
-        verbose: Verbose = False,
-    ) -> None:
-        settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
-        with output_directory(output, "a model"):
-            evaluated = load_model(model)
-            if output is not None and isinstance(evaluated, ReleasedRegressor):
-                raise InvalidParameter(
-                    "--output writes the calibrated scores of a classifier, and the model predicts a number"
-                )
-            run = EvaluationRun(chosen, evaluated)
-            for text in run.split.private_remarks:
-                note(f"WARNING: {text}")
-            settings["save"] = lambda result: _save_calibrated(run, result, output)
-            perform(run.options, lambda _, **context: run.run(**context), "evaluate", **settings)
+@command(
+    app,
+    "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11",
+    "psephos evaluate out --data new.csv --label outcome --party hospital --public open.csv --rows all",
+    "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
+    "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
+    "psephos evaluate out --epsilon 0.3 --output calibrated",
+    "psephos evaluate out --data patients.csv --label days --party hospital --public 11 --largest-error 10",
+    "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --budget patients.budget",
+    name="evaluate",
+    help="Evaluate a model on the parties' held-out rows, with privacy, from one encrypted sum with the parties' "
+    "noise: accuracy, confusion matrix, AUROC and calibration of a classifier; R^2, RMSE and mean absolute error "
+    "of a prediction of a number. It has its own epsilon.",
+)
+@with_options(EvaluationOptions, WITHOUT)
+def _(
+    chosen: EvaluationOptions,
+    *,
+    model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the model with calibrated scores into it.", rich_help_panel="Output"),
+    ] = None,
+    report: ReportDir = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
+    with output_directory(output, "a model"):
+        evaluated = load_model(model)
+        if output is not None and isinstance(evaluated, ReleasedRegressor):
+            raise InvalidParameter(
+                "--output writes the calibrated scores of a classifier, and the model predicts a number"
+            )
+        run = EvaluationRun(chosen, evaluated)
+        for text in run.split.private_remarks:
+            note(f"WARNING: {text}")
+        settings["save"] = lambda result: _save_calibrated(run, result, output)
+        perform(run.options, lambda _, **context: run.run(**context), "evaluate", **settings)
 
 
 def _save_calibrated(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> list[str]:

@@ -60,7 +60,7 @@ def build() -> typer.Typer:
 
     app = lazy_app(
         COMMANDS,
-        _register,
+        _load,
         name="psephos",
         help="Combine many parties' classifiers into one private classifier. Each method's help says what the curator "
         "learns.",
@@ -81,12 +81,10 @@ def build() -> typer.Typer:
     return app
 
 
-def _register(app: typer.Typer, name: str) -> None:
-    """Import the module of a command and add the command to an application."""
-    if name in _MEMBER:
-        getattr(import_module("psephos.cli.member"), f"register_{name}")(app)
-    else:
-        import_module(f"psephos.cli.{name}").register(app)
+def _load(name: str) -> typer.Typer:
+    """Import the module of a command, and return its application."""
+    app: typer.Typer = import_module(f"psephos.cli.{'member' if name in _MEMBER else name}").app
+    return app
 
 
 def _show_version(wanted: bool) -> None:

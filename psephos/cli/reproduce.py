@@ -32,36 +32,12 @@ EXAMPLES = {
     "rajkumar-wdbc": ("psephos reproduce rajkumar-wdbc --quick",),
 }
 
-Run = Callable[..., Result]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the group, whose commands import an experiment when they are invoked."""
-    group = lazy_app(
-        HELP,
-        lambda group, name: _add(group, name, *_parts(name)),
-        help="A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
-    )
-    app.add_typer(group, name="reproduce")
-
-
-def _parts(name: str) -> tuple[type[Any], Run]:
-    """Return the options class of an experiment, and the function that runs it."""
-    if name.startswith("hamm-"):
-        from psephos.experiments.hamm import HammOptions, reproduce_hamm
-
-        return HammOptions, reproduce_hamm
-    if name.startswith("pathak-"):
-        from psephos.experiments.pathak import AdultOptions, reproduce_pathak_adult
-
-        return AdultOptions, reproduce_pathak_adult
-    from psephos.experiments.rajkumar import SweepOptions, reproduce_rajkumar
-
-    return SweepOptions, reproduce_rajkumar
-
-
-def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
+def _load(name: str) -> typer.Typer:
+    """Return an application with the command of an experiment."""
+    options, run = _parts(name)
     fixed = {"name": name} if any(one.name == "name" for one in fields(options)) else {}
+    app = typer.Typer(rich_markup_mode=None)
 
     @command(app, *EXAMPLES[name], name=name, help=HELP[name])
     @with_options(options, **fixed)
@@ -86,3 +62,25 @@ def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
 
                 for path in write_figures(outcome, figures, name):
                     note(f"figure: {path}")
+
+    return app
+
+
+def _parts(name: str) -> tuple[type[Any], Callable[..., Result]]:
+    """Return the options class of an experiment, and the function that runs it."""
+    if name.startswith("hamm-"):
+        from psephos.experiments.hamm import HammOptions, reproduce_hamm
+
+        return HammOptions, reproduce_hamm
+    if name.startswith("pathak-"):
+        from psephos.experiments.pathak import AdultOptions, reproduce_pathak_adult
+
+        return AdultOptions, reproduce_pathak_adult
+    from psephos.experiments.rajkumar import SweepOptions, reproduce_rajkumar
+
+    return SweepOptions, reproduce_rajkumar
+
+
+app = typer.Typer(rich_markup_mode=None)
+_ABOUT = "A paper's experiment: its table and figures, with the paper's own numbers beside ours."
+app.add_typer(lazy_app(HELP, _load, help=_ABOUT), name="reproduce")

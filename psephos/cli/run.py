@@ -18,7 +18,8 @@ from psephos.cli.simulate import perform
 from psephos.data.schema import WIDEST
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import RegressionResult, TallyResult
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions
 
 WITHOUT = (
     "samples_per_party",
@@ -72,37 +73,35 @@ class _Command(SectionedCommand):
     shown = MAIN
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
+app = typer.Typer(rich_markup_mode=None)
 
-    @command(
-        app,
-        *EXAMPLES,
-        name="run",
-        help="The main job: data in, one private classifier out, with its card.",
-        cls=_Command,
-    )
-    @with_options(JobOptions, WITHOUT)
-    def _(
-        chosen: JobOptions,
-        *,
-        output: Annotated[
-            Path | None,
-            typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
-        ] = None,
-        onnx: Annotated[
-            bool, typer.Option("--onnx", help="With --output: as ONNX too.", rich_help_panel="Output")
-        ] = False,
-        report: ReportDir = None,
-        as_json: AsJson = False,
-        verbose: Verbose = False,
-        help_all: HelpAll = False,
-    ) -> None:
-        if onnx and output is None:
-            raise InvalidParameter("--onnx is written into the directory of --output: name one")
-        settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
-        with output_directory(output, "a classifier", ["onnx"] if onnx else []):
-            (_regress if chosen.task == "regression" else _classify)(chosen, output, onnx=onnx, **settings)
+
+@command(
+    app,
+    *EXAMPLES,
+    name="run",
+    help="The main job: data in, one private classifier out, with its card.",
+    cls=_Command,
+)
+@with_options(JobOptions, WITHOUT)
+def _(
+    chosen: JobOptions,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
+    ] = None,
+    onnx: Annotated[bool, typer.Option("--onnx", help="With --output: as ONNX too.", rich_help_panel="Output")] = False,
+    report: ReportDir = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+    help_all: HelpAll = False,
+) -> None:
+    if onnx and output is None:
+        raise InvalidParameter("--onnx is written into the directory of --output: name one")
+    settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
+    with output_directory(output, "a classifier", ["onnx"] if onnx else []):
+        (_regress if chosen.task == "regression" else _classify)(chosen, output, onnx=onnx, **settings)
 
 
 def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:

@@ -43,28 +43,6 @@ EXAMPLES = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group, whose commands import a protocol when they are invoked."""
-    group = lazy_app(
-        HELP,
-        _add,
-        help="Experiments with one protocol: every role on this machine, all methods side by side.",
-    )
-    app.add_typer(group, name="simulate")
-
-
-def _add(app: typer.Typer, name: str) -> None:
-    """Add the command of a protocol, with an option for each one that the protocol leaves free."""
-    from psephos.simulation.protocols import PROTOCOLS
-
-    protocol = PROTOCOLS[name]
-
-    @command(app, *EXAMPLES[name], name=name, help=HELP[name])
-    @with_options(protocol.options, **protocol.fixed)
-    def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
-        perform(chosen, protocol.run, name, report=report, as_json=as_json, verbose=verbose)
-
-
 def perform(
     options: Any,
     simulate: Any,
@@ -98,3 +76,22 @@ def perform(
             raise
     output: Any = {"as_json": as_json, "verbose": verbose, "printed_before": printed_before}
     finish(result, report=report, transcript=transcript, save=save, **output)
+
+
+def _load(name: str) -> typer.Typer:
+    """Return an application with the command of a protocol, which has an option for each that the protocol leaves."""
+    from psephos.simulation.protocols import PROTOCOLS
+
+    protocol, app = PROTOCOLS[name], typer.Typer(rich_markup_mode=None)
+
+    @command(app, *EXAMPLES[name], name=name, help=HELP[name])
+    @with_options(protocol.options, **protocol.fixed)
+    def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+        perform(chosen, protocol.run, name, report=report, as_json=as_json, verbose=verbose)
+
+    return app
+
+
+app = typer.Typer(rich_markup_mode=None)
+_ABOUT = "Experiments with one protocol: every role on this machine, all methods side by side."
+app.add_typer(lazy_app(HELP, _load, help=_ABOUT), name="simulate")

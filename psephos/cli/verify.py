@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit
 from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
+from psephos.model import MODEL_FILE, MOST_BYTES
+from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import ModelError, StudyError
-
-if TYPE_CHECKING:
-    from psephos.protocol.storage.store import Store
-    from psephos.protocol.study.study import Study
+from psephos.protocol.foreign import read_bytes
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import CURATOR, Study
+from psephos.specs.registry import read_study
+from psephos.study.identity import Identity, fingerprint
+from psephos.study.member import Membership
+from psephos.study.receipt import receipt_of, receipt_paths, write_receipt
+from psephos.study.samples import PublicSamples
+from psephos.study.verify import as_text, examine
 
 Curator = Annotated[
     Path | None,
@@ -34,66 +41,55 @@ ModelFile = Annotated[
     typer.Option(help="A model file, or its directory, to compare with the published one.", show_default=False),
 ]
 
+app = typer.Typer(rich_markup_mode=None)
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @command(
-        app,
-        "psephos verify study.toml --board board.sqlite --public public.csv",
-        "psephos verify study.toml --board board.sqlite --public public.csv --report receipt.html",
-        "psephos verify study.toml --board board.sqlite --public public.csv --model model.json",
-        "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
-    )
-    def verify(
-        study: StudyFile,
-        board: BoardAt,
-        public: PublicFile,
-        curator: Curator = None,
-        report: Report = None,
-        model: ModelFile = None,
-        as_json: AsJson = False,
-    ) -> None:
-        """Verify everything that a study's board shows; exit status 1 if a check fails."""
-        from psephos.protocol.board.address import open_board
-        from psephos.specs.registry import read_study
-        from psephos.study.samples import PublicSamples
-        from psephos.study.verify import as_text, examine
-
-        if report is not None and curator is not None:
-            raise StudyError("a receipt contains only what anybody can check: leave out --curator, or --report")
-        if report is not None:
-            from psephos.study.receipt import receipt_of, receipt_paths, write_receipt
-
-            receipt_paths(report)  # an unusable path is an error before the checks, which may take long
-        content = None if model is None else _model_bytes(model)
-        agreement = read_study(study)
-        samples = PublicSamples.of(agreement, public)
-        store = None if curator is None else _curator_store(curator, agreement)
-        opened = open_board(existing(board), agreement.digest)
-        try:
-            evidence = examine(agreement, samples, opened, store)
-        finally:
-            opened.close()
-            if store is not None:
-                store.close()
-        if report is not None:
-            page, beside = write_receipt(receipt_of(agreement, evidence), report)
-            typer.echo(f"receipt: {page} and {beside}", err=True)
-        if content is not None:
-            evidence.compare_model(content)
-        checks = evidence.checks
-        document = {"sha256": evidence.sha256 or None, "checks": [asdict(each) for each in checks]}
-        emit(json.dumps(document) + "\n" if as_json else as_text(agreement, checks))
-        if any(each.verdict == "fails" for each in checks):
-            raise typer.Exit(1)
+@command(
+    app,
+    "psephos verify study.toml --board board.sqlite --public public.csv",
+    "psephos verify study.toml --board board.sqlite --public public.csv --report receipt.html",
+    "psephos verify study.toml --board board.sqlite --public public.csv --model model.json",
+    "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
+)
+def verify(
+    study: StudyFile,
+    board: BoardAt,
+    public: PublicFile,
+    curator: Curator = None,
+    report: Report = None,
+    model: ModelFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify everything that a study's board shows; exit status 1 if a check fails."""
+    if report is not None and curator is not None:
+        raise StudyError("a receipt contains only what anybody can check: leave out --curator, or --report")
+    if report is not None:
+        receipt_paths(report)  # an unusable path is an error before the checks, which may take long
+    content = None if model is None else _model_bytes(model)
+    agreement = read_study(study)
+    samples = PublicSamples.of(agreement, public)
+    store = None if curator is None else _curator_store(curator, agreement)
+    opened = open_board(existing(board), agreement.digest)
+    try:
+        evidence = examine(agreement, samples, opened, store)
+    finally:
+        opened.close()
+        if store is not None:
+            store.close()
+    if report is not None:
+        page, beside = write_receipt(receipt_of(agreement, evidence), report)
+        typer.echo(f"receipt: {page} and {beside}", err=True)
+    if content is not None:
+        evidence.compare_model(content)
+    checks = evidence.checks
+    document = {"sha256": evidence.sha256 or None, "checks": [asdict(each) for each in checks]}
+    emit(json.dumps(document) + "\n" if as_json else as_text(agreement, checks))
+    if any(each.verdict == "fails" for each in checks):
+        raise typer.Exit(1)
 
 
 def _model_bytes(path: Path) -> bytes:
     """Return the bytes of a model file; raises ModelError for one that cannot be read."""
-    from psephos.model import MODEL_FILE, MOST_BYTES
-    from psephos.protocol.foreign import read_bytes
-
     try:
         return read_bytes(path / MODEL_FILE if path.is_dir() else path, MOST_BYTES)
     except OSError as error:
@@ -102,11 +98,6 @@ def _model_bytes(path: Path) -> bytes:
 
 def _curator_store(directory: Path, study: Study) -> Store:
     """Open the curator's store; raises StudyError if the directory is not the curator's, or has not joined."""
-    from psephos.protocol.storage.store import Store
-    from psephos.protocol.study.study import CURATOR
-    from psephos.study.identity import Identity, fingerprint
-    from psephos.study.member import Membership
-
     member = Membership.find(Identity.read(directory), fingerprint(study.digest))
     if CURATOR not in member.names or not member.store(CURATOR).exists():
         raise StudyError(f"{directory} is not the curator's directory, or it has not joined")

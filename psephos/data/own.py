@@ -109,9 +109,9 @@ class TableOptions(Options):
         return True
 
     @property
-    def numeric_label(self) -> bool:
+    def predicts_number(self) -> bool:
         """Whether the label is a number to predict instead of a class."""
-        return False
+        return vars(self).get("task") == "regression"
 
     def check_table(self) -> None:
         """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
@@ -123,6 +123,8 @@ class TableOptions(Options):
             alone.append("other-labels")
         if self.data is None and alone:
             raise InvalidParameter(f"--{alone[0]} is about your own table: name it with --data FILE")
+        if self.data is None and self.predicts_number:
+            raise InvalidParameter("a number is predicted in your own table: name it with --data FILE")
         if self.data is None:
             return
         if self.label is None:
@@ -182,9 +184,9 @@ class OwnTable:
                 check_names(path, names[private])
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
-        self.classes = () if options.numeric_label else self._class_names()
-        self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
-        self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
+        self.classes = () if options.predicts_number else self._class_names()
+        self._y: NDArray[Any] = self._numbers() if options.predicts_number else self._class_numbers()
+        self._has_label = np.isfinite(self._y) if options.predicts_number else self._y >= 0
         if self._owners is not None:
             check_distinct(f"{path}: the names in the column {options.party!r},", sorted(self._owners.unique()))
         # Sorted by name, so that a party's place does not depend on the position of its rows in the file.
@@ -414,7 +416,7 @@ class OwnTable:
             auxiliary = np.arange(len(X), len(X) + len(schema_samples))
             X, y = (
                 np.concatenate([X, schema_samples]),
-                np.concatenate([y, np.full(len(schema_samples), np.nan if options.numeric_label else -1)]),
+                np.concatenate([y, np.full(len(schema_samples), np.nan if options.predicts_number else -1)]),
             )
         held_out = self._held_out(rows_of, X, seed, by_content=by_content)
         names = tuple(encoding.features)

@@ -300,7 +300,7 @@ def default_scaler(name: str) -> PublicScaler:
     return PublicScaler(**DEFAULTS[name])
 
 
-def own_scaler(*, numeric_label: bool) -> PublicScaler:
-    """Return the unfitted scaler of a study's rows to unit rows; `numeric_label`: whether a number is predicted."""
+def own_scaler(*, predicts_number: bool) -> PublicScaler:
+    """Return the unfitted scaler of a study's rows to unit rows; `predicts_number`: whether a number is predicted."""
     scaler: PublicScaler = default_scaler("your own").set_params(scaling="unit-rows")
-    return scaler.set_params(margin=RANGE_MARGIN) if numeric_label else scaler
+    return scaler.set_params(margin=RANGE_MARGIN) if predicts_number else scaler

@@ -66,11 +66,10 @@ from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, Phase, Table, timed
 from psephos.results.papers import beside, curve
 from psephos.simulation.engines import LocalEngine, make_engine
-from psephos.simulation.holder_options import ClusterOptions, KeyOptions
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.simulation.options import ClusterOptions, KeyOptions, SumOptions
 from psephos.simulation.run import KeyedRun
-from psephos.simulation.sum_options import SumOptions
 from psephos.specs.tally import TallySpec
 from psephos.sweep import Sampler, sweep
 

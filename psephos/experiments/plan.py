@@ -1,13 +1,13 @@
 """Prediction of a run's cost before it starts (`psephos plan`): bytes sent, and seconds from one timed sum.
 
-Sizes are computed exactly from the message formats. For the times, a few parties encrypt a few of the ciphertexts that
-each party of the run sends, with the run's own code, under a real key on this machine; the sum is opened. Key
-generation, training, the curator's fits and the loading of a data set are not included.
+For the times, a few parties encrypt a few of the ciphertexts that each party of the run sends, under a real key on this
+machine; the sum is opened. Key generation, training, the curator's fits and the loading of data are not included.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, replace
 from typing import Any, Literal
 
@@ -21,17 +21,18 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import check_mode
-from psephos.protocol.paillier.keys import PublicKey, check_degree, check_key_bits
-from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.keys import check_degree, check_key_bits
+from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.results import PlanResult
 from psephos.results.base import timed
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.holder_options import BallotOptions, KeyOptions, MachineOptions
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters
+from psephos.simulation.options import BallotOptions, KeyOptions, MachineOptions
 from psephos.specs.average import AverageSpec, VectorSpec
-from psephos.specs.base import Participants, SumSpec, VectorFormat
+from psephos.specs.base import Participants, Spec, SumSpec, VectorFormat
+from psephos.specs.psgd import PsgdSpec
 from psephos.specs.tally import TallySpec
 
 _TIMED_PARTIES, _TIMED_CIPHERTEXTS = 8, 8
@@ -63,7 +64,7 @@ class PlanOptions(KeyOptions, BallotOptions, MachineOptions):
     threshold: int = option(3, "Number of holders that open a sum.", group="Encryption")
 
     def check(self) -> None:
-        """Check the options."""
+        """Check the options; `spec` checks those of a protocol."""
         if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
             raise InvalidParameter(
                 "a run has at least 2 parties and 1 <= threshold <= holders <= parties, not "
@@ -71,68 +72,67 @@ class PlanOptions(KeyOptions, BallotOptions, MachineOptions):
             )
         if min(self.workers, self.features, self.steps) < 1 or self.classes < 2:
             raise InvalidParameter("workers, features and steps are at least 1, classes at least 2")
-        if self.protocol == "tally" and (self.samples is None or self.samples < 1):
-            raise InvalidParameter("a tally is about auxiliary samples: --samples N, at least 1")
-        if self.protocol == "psgd" and (self.classes != 2 or self.degree not in (None, 1) or self.proofs == "valid"):
-            raise InvalidParameter(
-                "psgd is for two classes and has keys of degree 1; what its proofs of validity cost is not predicted"
-            )
-        if self.proofs == "valid" and (self.protocol == "average" or self.randomness == "full"):
-            raise InvalidParameter(
-                "what proofs of validity cost is predicted of votes only, in randomness modes half and short"
-            )
+        if self.proofs == "valid" and self.randomness == "full":
+            raise InvalidParameter("ballots are proved valid in randomness modes half and short, not in full")
         check_key_bits(self.key_bits, test_key=self.test_key)
         check_degree(self.degree or 1)
 
     @property
-    def entries(self) -> VectorFormat:
-        """The length and range of the vector that a party sends; for psgd, at each step."""
-        if self.protocol == "tally":
-            return VectorFormat((self.samples or 0) * (self.classes - 1), 0, 1)
-        radius = averaging_radius(HAMM_LAMBDA, self.classes)
-        return AverageSpec(self.features, self.classes, radius, HAMM_LAMBDA).entries
+    def spec(self) -> Any:
+        """The specification of the run; for psgd, of parties with 8 rows each."""
+        return _SPECS[self.protocol](self)
 
-    def packing(self, key: PublicKey, length: int) -> PackingPlan:
-        """Return the packing of the first `length` entries of a party's vector under `key`."""
-        _, low, high = self.entries
-        return PackingPlan.for_key(key, length=length, addends=self.parties, minimum=low, maximum=high)
 
-    @property
-    def key_degree(self) -> int:
-        """Degree of the key: `degree`, or where that is None the degree that the run would choose."""
-        if self.protocol == "psgd":
-            return 1
-        length, low, high = self.entries
-        best = best_degree(self.key_bits, length=length, addends=self.parties, minimum=low, maximum=high)
-        return self.degree or best
+def _tally(options: PlanOptions) -> TallySpec:
+    if options.samples is None or options.samples < 1:
+        raise InvalidParameter("a tally is about auxiliary samples: --samples N, at least 1")
+    return TallySpec(AuxiliarySet(np.zeros((options.samples, options.features))), options.classes)
+
+
+def _average(options: PlanOptions) -> AverageSpec:
+    if options.proofs == "valid":
+        raise InvalidParameter("what proofs of validity cost is predicted of votes only")
+    radius = averaging_radius(HAMM_LAMBDA, options.classes)
+    return AverageSpec(options.features, options.classes, radius, HAMM_LAMBDA)
+
+
+def _descent(options: PlanOptions) -> PsgdSpec:
+    if options.classes != 2 or options.degree not in (None, 1) or options.proofs == "valid":
+        raise InvalidParameter(
+            "psgd is for two classes and has keys of degree 1; what its proofs of validity cost is not predicted"
+        )
+    descent = DescentOptions(steps=options.steps)
+    return PsgdSpec(descent, agree(descent, [8] * options.parties, options.features))
+
+
+_SPECS: Mapping[str, Callable[[PlanOptions], Any]] = {"tally": _tally, "average": _average, "psgd": _descent}
 
 
 def plan(options: PlanOptions) -> PlanResult:
     """Predict the time and traffic of a run; takes seconds, most of them for a key."""
     options.check()
+    spec = options.spec
+    degree = options.degree or spec.best_degree(options.key_bits, options.parties)
     ceremony = setup_keys(
         max(min(options.parties, _TIMED_PARTIES), options.holders),
         key_bits=options.key_bits,
-        degree=options.key_degree,
+        degree=degree,
         holders=options.holders,
         threshold=options.threshold,
         test_key=options.test_key,
     )
     key = ceremony.threshold_key.key
     check_mode(key, options.randomness)
-    packing, steps = options.packing(key, options.entries.length), 1
-    if options.protocol == "psgd":
-        steps = options.steps
-        packing = agree(DescentOptions(steps=steps), [8] * options.parties, options.features).series.plan(key, steps)
+    packing, steps = spec.plan_for(key, options.parties), spec.steps
     length = min(packing.length, max(options.classes - 1, _TIMED_CIPHERTEXTS * packing.slots_per_plaintext))
     length -= length % (options.classes - 1)
-    round_, factory = _timed_sum(options, ceremony, replace(packing, length=length))
+    round_, factory = _timed_sum(options, spec, ceremony, replace(packing, length=length))
     per_worker = -(-options.parties * steps * packing.ciphertexts // options.workers)
     config = RunConfig(options.randomness, present=range(min(options.parties, _TIMED_PARTIES)), expected=per_worker)
     simulate_sum(round_, ceremony, factory, config)  # makes the tables of powers, which last for a run
     seconds = simulate_sum(round_, ceremony, factory, config).seconds
     longer = steps * packing.ciphertexts / round_.plan.ciphertexts
-    more = longer * options.parties / len(config.present or ()) / (1 if options.protocol == "psgd" else options.workers)
+    more = longer * options.parties / len(config.present or ()) / (1 if steps > 1 else options.workers)
     phases = {
         "encrypt": more * seconds["encrypt"],
         "aggregate": more * seconds["aggregate"],
@@ -140,7 +140,7 @@ def plan(options: PlanOptions) -> PlanResult:
     }
     ballot = Ballot.encoded_length(replace(round_, plan=packing))
     sizes = {"ballot": ballot, "ballots": options.parties * steps * ballot}
-    if options.protocol != "psgd":
+    if steps == 1:
         answer = _PARTIAL + packing.ciphertexts * key.ciphertext_bytes
         sizes["opening"] = options.threshold * (_REQUEST + (options.parties + 7) // 8 + answer)
         sizes["board_per_observer"] = sizes["ballots"] + HEADER_BYTES  # the curator's message that closes the vote
@@ -152,7 +152,7 @@ def plan(options: PlanOptions) -> PlanResult:
         features=options.features,
         steps=steps,
         key_bits=options.key_bits,
-        degree=options.key_degree,
+        degree=degree,
         randomness=options.randomness,
         proofs=options.proofs,
         workers=options.workers,
@@ -167,18 +167,17 @@ def plan(options: PlanOptions) -> PlanResult:
     )
 
 
-def _timed_sum(options: PlanOptions, ceremony: KeySetup, packing: PackingPlan) -> tuple[Round, PartyFactory]:
+def _timed_sum(
+    options: PlanOptions, spec: Spec, ceremony: KeySetup, packing: PackingPlan
+) -> tuple[Round, PartyFactory]:
     """Return the round and the parties of a sum of random vectors, with the slots of the whole run."""
     generator, parties = np.random.default_rng(0), len(ceremony.roster)
-    spec: SumSpec
-    data: Any
-    if options.protocol == "tally":
+    timed: SumSpec = VectorSpec(VectorFormat(packing.length, packing.minimum, packing.maximum), bytes(32))
+    data: Any = np.zeros((parties, packing.length), dtype=np.int64)
+    if spec.takes_classifier:
         samples, classes = packing.length // (options.classes - 1), options.classes
         shape = (options.features,) if classes == 2 else (classes, options.features)
         auxiliary = AuxiliarySet(generator.normal(size=(samples, options.features)) / options.features)
-        spec, data = TallySpec(auxiliary, classes), LinearVoters(generator.normal(size=(parties, *shape)))
-    else:
-        spec = VectorSpec(VectorFormat(packing.length, packing.minimum, packing.maximum), bytes(32))
-        data = np.zeros((parties, packing.length), dtype=np.int64)
-    made = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, 2, options.test_key, options.proofs))
-    return replace(made, plan=packing), PartyFactory(spec, data)
+        timed, data = TallySpec(auxiliary, classes), LinearVoters(generator.normal(size=(parties, *shape)))
+    made = timed.terms(ceremony.threshold_key, Participants(ceremony.roster, 2, options.test_key, options.proofs))
+    return replace(made, plan=packing), PartyFactory(timed, data)

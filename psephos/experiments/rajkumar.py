@@ -48,8 +48,8 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, timed
 from psephos.results.papers import beside, curve
-from psephos.simulation.holder_options import KeyOptions
 from psephos.simulation.key_setup import KeySetup, setup_keys
+from psephos.simulation.options import KeyOptions
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
 Array = NDArray[np.float64]

@@ -17,13 +17,7 @@ from psephos.protocol.storage.budget import Charge
 from psephos.protocol.storage.values import encode
 from psephos.results.budget import BudgetSummary
 from psephos.simulation.journal import Journal
-from psephos.simulation.sum_options import SumOptions
-
-_REHEARSED = "rehearsed"
-"""The method that may ask no party, which is known only after it was rehearsed on public rows."""
-
-_COUNTED = ("vote", "soft", "statistic", "pate")
-"""Methods that are released from exact counts of votes."""
+from psephos.simulation.options import COUNTED, LABELLED_METHODS, SumOptions
 
 _RUN = "budget run"
 """What a journal stores: the identifier of the run."""
@@ -37,15 +31,15 @@ class SumCharges:
     curator adds it, the exact sums are charged once, and the releases each time when the noise is drawn.
     """
 
-    def __init__(self, options: SumOptions, budget: RunBudget, journal: Journal | None) -> None:
-        self._options, self._budget = options, budget
-        self._charged = False
+    def __init__(self, options: SumOptions, split: Split, journal: Journal | None = None) -> None:
+        self._options, self._charged = options, False
+        self._budget = budget_of(options, split, "record" if options.protects_records else "party")
         self._planned: list[Charge] = []
         if journal is not None:
             stored = journal.result(_RUN)
             if stored is None:
-                journal.store_result(_RUN, stored := budget.run.hex())
-            self._budget = replace(budget, run=bytes.fromhex(stored))
+                journal.store_result(_RUN, stored := self._budget.run.hex())
+            self._budget = replace(self._budget, run=bytes.fromhex(stored))
 
     def check(self) -> None:
         """Raise BudgetExceededError or BudgetFileError, before anything is trained, if the releases cannot be charged.
@@ -56,9 +50,8 @@ class SumCharges:
         if not options.joint:
             self._budget.check([*self._exact_charges(), *self._requested_charges(options.noise)])
             return
-        laws = dict.fromkeys([options.noise, "discrete-laplace" if options.may_choose_laplace else options.noise])
         refusals = []
-        for law in laws:
+        for law in dict.fromkeys([options.noise, "discrete-laplace" if options.may_choose_laplace else options.noise]):
             try:
                 self._budget.check(self._requested_charges(law))
                 return
@@ -100,12 +93,15 @@ class SumCharges:
         if self._options.joint:
             self._budget.release_once(name, encode((opened.sums, opened.parties)))
 
-    def summary(self) -> BudgetSummary:
+    def summary(self) -> BudgetSummary | None:
         """Return the current summary of the budget file."""
         return self._budget.summary()
 
     def _requested_charges(self, law: str) -> list[Charge]:
-        """Return the charges of all releases that the options ask for, with noise of the law `law`."""
+        """Return the charges of all releases that the options ask for, with noise of the law `law`.
+
+        A method that may ask no party is left out: whether it does is known only when it is planned.
+        """
         options, gaussian = self._options, law == "gaussian"
         charges = []
         for epsilon in options.epsilon:
@@ -115,17 +111,17 @@ class SumCharges:
             charges += [
                 _release(self._budget, name, epsilon, event, number)
                 for name in options.offered
-                if name != _REHEARSED
+                if name not in LABELLED_METHODS
                 for number in range(options.drawn)
             ]
         return charges
 
     def _exact_charges(self) -> list[Charge]:
         """Return the charges of the exact sums that the curator is given."""
-        options, openings = self._options, list[tuple[str, str]]()
-        if set(options.offered) & set(_COUNTED):
+        offered, openings = set(self._options.offered), list[tuple[str, str]]()
+        if offered & set(COUNTED):
             openings.append(("counts of votes", "the curator is given the exact counts of votes (alpha)"))
-        if set(options.offered) - set(_COUNTED):
+        if offered - set(COUNTED):
             openings.append(("sums", "the curator is given exact sums of what the parties send"))
         return [self._budget.opening(f"exact {name}", why) for name, why in openings]
 
@@ -133,10 +129,3 @@ class SumCharges:
 def _release(budget: RunBudget, name: str, epsilon: float, event: PrivacyEvent, number: int) -> Charge:
     """Return the charge of release `number` of a method at an epsilon."""
     return budget.release(f"{name} at epsilon {epsilon!r}", event, number)
-
-
-def charges_of(options: SumOptions, split: Split, journal: Journal | None, *, repeats: bool) -> SumCharges | None:
-    """Return what an experiment is charged; None without a budget file."""
-    unit = "record" if options.protects_records else "party"
-    budget = budget_of(options, split, unit, run=SYSTEM.draw(16))
-    return None if budget is None else SumCharges(options, budget, journal if repeats else None)

@@ -20,8 +20,7 @@ from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.splits import Split
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
-from psephos.options import option, refuse_unread
-from psephos.parties.noise import contributors
+from psephos.options import option
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.record import NumericLabel
@@ -29,8 +28,8 @@ from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.results import Release
 from psephos.results.runs import ComposedCost
 from psephos.results.scores import EvaluationResult
-from psephos.simulation.holder_options import HolderOptions, JointNoiseOptions, MachineOptions
-from psephos.simulation.rows import RowSum
+from psephos.simulation.options import JointNoiseOptions, MachineOptions
+from psephos.simulation.run import RowSum
 from psephos.specs.evaluation import BOUNDS, EvaluationSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
@@ -38,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(JointNoiseOptions, MachineOptions, HolderOptions):
+class EvaluationOptions(JointNoiseOptions, MachineOptions):
     """Options of `psephos evaluate`."""
 
     epsilon: float = option(
@@ -68,63 +67,25 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions, HolderOptions):
     task: Literal["classification", "regression"] = option("classification", "What the model predicts.")
 
     def check(self) -> None:
-        """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         check_epsilon(self.epsilon)
-        if self.workers < 1:
-            raise InvalidParameter(f"--workers must be at least 1, not {self.workers}")
         if self.rows == "all" and self.data is None:
             raise InvalidParameter("--rows all is about your own table: name it with --data FILE")
         if self.rows == "held-out" and self.data is not None and not self.held_out:
             raise InvalidParameter("no rows are held out with --held-out 0: leave it out, or add --rows all")
-        refuse_unread(self, self.readers)
-        if self.numeric_label and self.data is None:
-            raise InvalidParameter(
-                "a prediction of a number is evaluated on your own table: name it with --data FILE and --label COLUMN"
-            )
-        if self.record is not None and (self.data is None or self.party is None):
-            raise InvalidParameter(
-                "--record names a column of your own table whose rows have owners: name them with --data FILE and "
-                "--party COLUMN"
-            )
-        contributors(self.parties, self.coalition, self.dropouts)
-        if len(self.absent_parties) > self.dropouts:
-            raise InvalidParameter(
-                f"{len(self.absent_parties)} parties are absent, and the noise is sized for {self.dropouts}: set a "
-                "larger --dropouts"
-            )
 
     @property
     def readers(self) -> dict[str, tuple[bool, str]]:
-        """Whether this evaluation reads the options that not every one does, and what would (`refuse_unread`)."""
-        numeric, classes = self.numeric_label, "a model that classifies"
-        return {
-            "record": (self.unit == "record", "--unit record"),
+        numeric, classes = self.predicts_number, "a model that classifies"
+        return super().readers | {
             "largest_error": (numeric, "a model that predicts a number"),
             "bins": (not numeric, classes),
             "other_labels": (not numeric or self.other_labels == "drop", classes),
         }
 
     @property
-    def coalition(self) -> int:
-        """Number of parties that may reveal their noise to each other."""
-        return self.opening_threshold - 1 if self.colluders is None else self.colluders
-
-    @property
     def names_classes(self) -> bool:
         return False
-
-    @property
-    def numeric_label(self) -> bool:
-        return self.task == "regression"
-
-    @property
-    def protects_records(self) -> bool:
-        return self.unit == "record"
-
-    @property
-    def person_column(self) -> str | None:
-        return self.record
 
     @property
     def compares(self) -> bool:
@@ -150,9 +111,10 @@ class EvaluationRun(RowSum):
         agreed: dict[str, Any]
         if isinstance(model, RegressionModel):
             largest = options.largest_error
-            label = NumericLabel(*model.bounds, largest_error(*model.bounds) if largest is None else largest)
-            weights = np.append(model.coefficients, model.intercept - label.middle)[:, None]
-            agreed = dict(zip(BOUNDS, (label.low, label.high, label.threshold), strict=True))
+            bounds = (*model.bounds, largest_error(*model.bounds) if largest is None else largest)
+            middle = NumericLabel(*bounds).middle
+            weights = np.append(model.coefficients, model.intercept - middle)[:, None]
+            agreed = dict(zip(BOUNDS, bounds, strict=True))
         else:
             weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
             agreed = {"bins": options.bins}

@@ -9,190 +9,35 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Unpack
 
 import numpy as np
 
 from psephos.curator.hamm.release import OutputNoise
 from psephos.curator.hamm.rules import (
-    FEWEST_LABELLED,
     RidgeRule,
     average_noise_share,
-    choose_method,
     suggest_method,
 )
 from psephos.curator.losses import loss_named
-from psephos.curator.statistic import SOURCE_OF
 from psephos.data.partition import load_split
 from psephos.data.schema import WIDEST
 from psephos.data.tables import Column, Encoding
 from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, Model, RegressionModel, ReleasedClassifier, write_onnx, written_model
-from psephos.options import option
-from psephos.parties.learners import LEARNERS
-from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, ModelError
-from psephos.protocol.grids.own_data import OWN
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results import Result, TallyResult
 from psephos.results.card import model_card
-from psephos.simulation.sum_options import LABELLED_METHODS, RECORD_METHODS
-from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
+from psephos.simulation.options import LABELLED_METHODS, RECORD_METHODS, JobOptions
+from psephos.simulation.run import RunContext
+from psephos.simulation.tally import simulate_tally
 from psephos.specs.statistic import plan_of
 from psephos.specs.tally import LABELS
 from psephos.specs.terms import PublicTerms
-
-MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
-"""Default local classifiers of the methods that count votes; the parties may train classifiers of any kind."""
-
-
-_ALWAYS_JOINT = ("vote-directions", *OWN, *LABELLED_METHODS)
-"""Methods whose sum a run opens only with the parties' noise."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobOptions(TallyOptions):
-    """Options of `psephos run`."""
-
-    parties: int = option(50, "Number of data owners, M.")
-    task: Literal["classification", "regression"] = option(
-        "classification",
-        "What the label is: a class, or a number (regression, of your own table whose public rows have labels).",
-        group="Your own data",
-    )
-    method: (
-        Literal[
-            "statistic",
-            "soft",
-            "vote",
-            "pate",
-            "vote-directions",
-            "own-data",
-            "whitened",
-            "avg",
-            "rehearsed",
-            "newton",
-            "auto",
-        ]
-        | None
-    ) = option(
-        None,
-        "What is released. From the counts of votes: statistic (a linear statistic of them), soft or vote (Hamm's "
-        "weighted ERM on soft or majority labels), pate. From votes that nobody counts: vote-directions (the direction "
-        "of each party's votes, with noise from every party). Without votes: own-data (a statistic of the parties' own "
-        "rows), whitened or avg (averages of the parties' parameters). Where public rows have labels: rehearsed (a "
-        "step from a model of these rows, chosen on simulated parties). For a record: newton (a Newton step over "
-        "all rows). "
-        f"auto: rehearsed where {FEWEST_LABELLED} public rows or more of your own table have labels, "
-        "otherwise whitened or own-data; vote-directions where not all parties train linear classifiers.",
-        group="Privacy",
-        shown="statistic; newton with --unit record",
-    )
-    learners: tuple[str, ...] = option(
-        (),
-        f"Local classifiers, assigned to the parties in turn, of {', '.join(LEARNERS)}.",
-        shown=f"for votes {','.join(MIXED_LEARNERS)}",
-        objects=True,
-    )
-    draws: int | None = option(1)
-
-    def check(self) -> None:
-        """Raise InvalidParameter for invalid options, and for an option that the method would ignore."""
-        if self.numeric_label and self.data is None:
-            raise InvalidParameter("--task regression is for your own table: name it with --data FILE")
-        if len(self.epsilon) != 1 or self.draws != 1:
-            raise InvalidParameter(
-                "psephos run draws one release at one epsilon: psephos simulate tally compares several"
-            )
-        method = self.chosen_method
-        replace(self, methods=(method,))._check_unit()
-        if method in _ALWAYS_JOINT and self.reveal == "alpha":
-            raise InvalidParameter(
-                f"{method} opens a sum with noise and counts no votes: leave --reveal out, or choose a method of "
-                f"counted votes ({', '.join(COUNTED)})"
-            )
-        if self.reveal == "statistic" and method not in (*SOURCE_OF, *LABELLED_METHODS, *RECORD_METHODS):
-            raise InvalidParameter(
-                f"{method} is computed from exact counts or parameters: leave --reveal statistic out, or choose "
-                "another --method"
-            )
-        super().check()
-
-    @property
-    def readers(self) -> dict[str, tuple[bool, str]]:
-        classes = (not self.numeric_label, "--task classification")
-        voters = self.chosen_method in VOTED or set(self.learners) <= {"logistic", "whitened"}
-        return super().readers | {
-            "classes": classes,
-            "other_labels": (classes[0] or self.other_labels == "drop", "--task classification"),
-            "learners": (voters and (classes[0] or not self.learners), f"a method of votes ({', '.join(VOTED)})"),
-            "sizes": classes,
-            "auxiliary": classes,
-            "journal": classes,
-        }
-
-    @property
-    def numeric_label(self) -> bool:
-        return self.task == "regression"
-
-    @property
-    def compares(self) -> bool:
-        """False: a run may have no test rows."""
-        return False
-
-    @property
-    def chosen_method(self) -> str:
-        """The released method; `auto` chooses one from public values only, here without labelled public rows."""
-        if self.method is None or (self.method == "auto" and self.sums_rows):
-            return RECORD_METHODS[0] if self.sums_rows else "statistic"
-        return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
-
-    @property
-    def local_learners(self) -> tuple[Any, ...]:
-        """The local classifiers that the run trains."""
-        return self.learners or (MIXED_LEARNERS if self.chosen_method in VOTED else ("logistic",))
-
-    @property
-    def joint(self) -> bool:
-        """Whether the parties add the noise; always for sums of directions and of rows, which nobody needs exactly."""
-        return self.sums_rows or self.reveal == "statistic" or self.chosen_method in _ALWAYS_JOINT
-
-    @property
-    def sums_rows(self) -> bool:
-        return self.unit == "record" or self.numeric_label
-
-    @property
-    def rehearses(self) -> bool:
-        return self.chosen_method in LABELLED_METHODS
-
-    @property
-    def may_rehearse(self) -> bool:
-        return self.rehearses or self.method == "auto"
-
-    def for_labels(self, labelled: int) -> JobOptions:
-        """Return the options of a run whose table has so many labelled public rows: `auto` may then rehearse a step."""
-        if self.method != "auto" or self.sums_rows:
-            return self
-        chosen = choose_method(self.learners or ("logistic",), self.parties, labelled)
-        if chosen in LABELLED_METHODS and self.noise_from == "parties":
-            rehearsed = replace(self, method="rehearsed")
-            rehearsed.check()
-            return rehearsed
-        if self.announced_rows is not None:
-            raise InvalidParameter(
-                f"--announced-rows has no effect where auto chooses {self.chosen_method}: it rehearses a step for "
-                f"linear classifiers and {FEWEST_LABELLED} labelled public rows or more, with noise from the parties"
-            )
-        return self
-
-    @property
-    def may_choose_laplace(self) -> bool:
-        return self.method == "auto" and self.noise == "gaussian"
 
 
 class Job:
@@ -238,15 +83,10 @@ class Job:
         warnings = [f"WARNING: {text}" for text in self.warnings_about_data]
         return [*lines, *warnings]
 
-    def run(
-        self,
-        *,
-        transcript: Transcript | None = None,
-        progress: Progress = silent,
-        roles: Mapping[str, Callable[[Role], Role]] | None = None,
-    ) -> TallyResult:
+    def run(self, **context: Unpack[RunContext]) -> TallyResult:
         """Train, vote, open the sum and release; `TallyResult.weights` has the released classifier."""
-        result = simulate_tally(self.options, data=self.split, transcript=transcript, progress=progress, roles=roles)
+        context["data"] = self.split
+        result = simulate_tally(self.options, **context)
         return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks])
 
     def advice(self, result: TallyResult) -> str:
@@ -265,8 +105,8 @@ class Job:
             noise_share = RidgeRule.of(public, classes, loss, private=self.options.protect_auxiliary).noise_share(
                 float(release.chosen["lam"]), release.sensitivity or 0.0, result.epsilon, noise, self.options.delta
             )
-        rehearses = self.options.unit == "party" and self.options.noise_from == "parties"
-        labelled = self.split.labelled if rehearses else 0
+        may_step = self.options.unit == "party" and self.options.noise_from == "parties"
+        labelled = self.split.labelled if may_step else 0
         averaged = math.inf  # averaging opens the exact sum: no advice for runs that open none
         if classes == 2 and not self.options.joint and self.options.noise != "gaussian":
             averaged = average_noise_share(public.shape[1], classes, result.parties, result.epsilon)
@@ -297,11 +137,7 @@ class Job:
         )
 
     def write(self, result: TallyResult, directory: Path, *, onnx: bool = False) -> list[Path]:
-        """Write a result of `run` into a directory that exists.
-
-        Returns:
-            The paths of the files.
-        """
+        """Write a result of `run` into a directory that exists; see `write_release`."""
         model = self.model(result)
         card = model_card(model, result, self.split, self._right_in_public(model))
         return write_release(directory, model, card, result, onnx=onnx)

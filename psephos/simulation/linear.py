@@ -14,11 +14,7 @@ from psephos.parties.training import class_probabilities, votes
 
 @dataclass(frozen=True)
 class LinearVoter:
-    """A linear classifier that predicts class indices.
-
-    Attributes:
-        w: its weights, shape (d,) for two classes, (K, d) for more. Secret.
-    """
+    """A linear classifier that predicts class indices: weights (d,) for two classes, (K, d) for more. Secret."""
 
     w: NDArray[np.float64] = field(repr=False)
 
@@ -34,8 +30,7 @@ class LinearVoter:
 class LinearVoters(Sequence[LinearVoter]):
     """The classifiers of all parties, made when they are read, since a million objects take a gigabyte.
 
-    Args:
-        w: the parties' weights, shape (M, d) or (M, K, d).
+    `w`: the parties' weights, (M, d) or (M, K, d).
     """
 
     def __init__(self, w: NDArray[np.float64]) -> None:
@@ -49,16 +44,7 @@ class LinearVoters(Sequence[LinearVoter]):
 
 
 def count_votes(blocks: Iterable[NDArray[np.integer]], samples: int, classes: int) -> NDArray[np.int64]:
-    """Count the votes for each sample and class.
-
-    Args:
-        blocks: class indices of some parties each, shape (parties in the block, N).
-        samples: number of samples N.
-        classes: number of classes K.
-
-    Returns:
-        Counts, int64, shape (N, K).
-    """
+    """Count the votes of blocks of parties, (parties in the block, N) each, for each sample and class: int64 (N, K)."""
     counts = np.zeros((samples, classes), dtype=np.int64)
     for block in blocks:
         for label in range(classes):

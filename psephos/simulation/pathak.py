@@ -1,16 +1,11 @@
-"""Simulate the protocol of Pathak, Rane and Raj (2010) with all roles on this machine.
-
-`run_protocol` runs the protocol on given data sets and compares the published result with the computation in the clear.
-`simulate_pathak` is what `psephos simulate pathak` runs: it loads, splits and scales the data, runs the protocol, and
-evaluates the classifier.
-"""
+"""Simulate the protocol of Pathak, Rane and Raj (2010) with all roles on this machine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +13,7 @@ from numpy.typing import NDArray
 from psephos.budget import budget_of
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
-from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split, scaler_for
-from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.pathak import Contribution
 from psephos.parties.training import train_parties, votes
@@ -46,10 +39,9 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import PathakResult, Phase
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.holder_options import RunOptions
+from psephos.simulation.options import RunOptions
+from psephos.simulation.run import Replacements, RunContext
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
-
-Replacements = Mapping[str, Callable[[Role], Role]]
 
 Records = tuple[Any, NDArray[np.integer]]
 
@@ -70,13 +62,7 @@ CAUTIONS: dict[Variant, str] = {
 
 @dataclass(frozen=True)
 class PathakKeys:
-    """All private keys of a run with stages 1 and 2. Secret.
-
-    Attributes:
-        curator: Charlie's key of zeta.
-        comparison: Charlie's key of the comparisons.
-        group: the parties' key of xi.
-    """
+    """All private keys of a run with stages 1 and 2: Charlie's of zeta and of the comparisons, the parties' of xi."""
 
     curator: PrivateKey
     comparison: DgkPrivateKey
@@ -136,7 +122,7 @@ def run_protocol(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> PathakRun:
-    """Run all stages of the protocol, with cryptography.
+    """Run all stages of the protocol, with cryptography, and compare the result with a computation in the clear.
 
     Args:
         data: (features, labels) of each of the K parties; rows of norm at most 1, labels 0 and 1.
@@ -144,9 +130,7 @@ def run_protocol(
         keys: the private keys, for the variants with stages 1 and 2; None for the others.
         test_key: accept keys under 2048 bits.
         noise_seed: seed of the noise, which then protects nobody; by default it is drawn from the operating system.
-        roles: name of a role -> function that returns the replacement of the honest role.
-        transcript: records every message; if it keeps secrets, also every role's view.
-        progress: called with each stage as it begins.
+        roles, transcript, progress: as in `RunContext`.
     """
     if len(data) != terms.parties:
         raise InvalidParameter(f"the terms are for {terms.parties} parties, and there are {len(data)} data sets")
@@ -195,11 +179,7 @@ def _reports_stages(progress: Progress) -> Callable[[str, Entry], None]:
 
 @dataclass(frozen=True, kw_only=True)
 class PathakOptions(RunOptions):
-    """Options of `psephos simulate pathak`.
-
-    There are no key holders, so the size of the coalition does not follow from a threshold. The noise is sufficient
-    against a coalition of the consumers with any `excluded` parties: by default, with any single party.
-    """
+    """Options of `psephos simulate pathak`, which has no key holders: the noise withstands any `excluded` parties."""
 
     parties: int = option(5, "Data owners, K.")
     variant: Variant = option(
@@ -270,19 +250,10 @@ class PathakOptions(RunOptions):
 
 
 def simulate_pathak(  # long: the fields of its result
-    options: PathakOptions,
-    *,
-    data: Dataset | Split | None = None,
-    roles: Replacements | None = None,
-    transcript: Transcript | None = None,
-    progress: Progress = silent,
-    evaluation: Evaluation | None = None,
+    options: PathakOptions, evaluation: Evaluation | None = None, **context: Unpack[RunContext]
 ) -> PathakResult:
-    """Load and divide the data, run the protocol, and evaluate the classifier.
-
-    Features are scaled on the public rows of the split.
-    """
-    options, split = load_split(options, data)
+    """Load and divide the data, run the protocol, and evaluate the classifier, on features scaled by public rows."""
+    options, split = load_split(options, context.pop("data", None))
     name, classes = split.dataset.name, split.dataset.classes
     if len(classes) != 2:
         raise InvalidParameter(
@@ -295,26 +266,17 @@ def simulate_pathak(  # long: the fields of its result
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
     proved, delta = proved_epsilon(terms)
     budget = budget_of(options, split, "record", neighbours=options.neighbours)
-    charges = []
-    if budget is not None:
-        reason = "the proved epsilon is too large to be a bound"
-        charges = [budget.within_bound("pathak", proved, max(delta, stated_delta()), reason)]
-        budget.check(charges)
-    keygen_started = time.perf_counter()
+    reason = "the proved epsilon is too large to be a bound"
+    charges = [budget.within_bound("pathak", proved, max(delta, stated_delta()), reason)]
+    budget.check(charges)
+    started = time.perf_counter()
     keys = PathakKeys.generate(options.key_bits, test_key=options.test_key) if terms.finds_smallest else None
-    keygen_seconds = round(time.perf_counter() - keygen_started, 3)
-    if budget is not None:
-        budget.charge(charges)
-    run = run_protocol(
-        records,
-        terms,
-        keys,
-        test_key=options.test_key,
-        noise_seed=options.seed if options.simulate_noise else None,
-        roles=roles,
-        transcript=transcript,
-        progress=progress,
-    )
+    keygen_seconds = round(time.perf_counter() - started, 3)
+    budget.charge(charges)
+    seed = options.seed if options.simulate_noise else None
+    watched: Any = {name: context.get(name) for name in ("roles", "transcript")}
+    watched["progress"] = context.get("progress", silent)
+    run = run_protocol(records, terms, keys, test_key=options.test_key, noise_seed=seed, **watched)
     evaluation = Evaluation() if evaluation is None else evaluation
     evaluation.start(split, scaler, test)
     evaluation.sums.setdefault("published", []).append(run.total)
@@ -332,13 +294,13 @@ def simulate_pathak(  # long: the fields of its result
         delta=max(delta, stated_delta()),
         accuracy=evaluation.accuracy(options.epsilon),
         cautions=[*split.cautions, *([CAUTIONS[options.variant]] if options.variant in CAUTIONS else [])],
-        budget=None if budget is None else budget.summary(),
+        budget=budget.summary(),
         epsilon_proved=proved,
         epsilon_proved_for=options.proved_for,
         epsilon_party_level=party_level_epsilon(terms, min(sizes)),
         shares_equal_reference=run.shares_equal_reference,
         evaluation=evaluation,
-        transcript=transcript,
+        transcript=context.get("transcript"),
     )
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from psephos.results import RunResult
-from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.options import AverageOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_average, simulate_tally
 
 
 @dataclass(frozen=True)

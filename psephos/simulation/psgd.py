@@ -1,8 +1,5 @@
 """Simulate private stochastic gradient descent with all roles on this machine (Rajkumar and Agarwal 2012).
 
-`descend` runs Algorithm 1 on the encrypted sum: the curator announces a step, every party posts a signed ballot, and
-the key holders open the product of the ballots and nothing else. `simulate_psgd` is what `psephos simulate psgd` runs.
-
 A journal stores each role's state, ledger and messages in one transaction. A run that is started again continues from
 there with the same ballots and openings, so that no privacy is spent twice.
 """
@@ -10,11 +7,11 @@ there with the same ballots and openings, so that no privacy is spent twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +21,6 @@ from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
-from psephos.data.datasets import Dataset
 from psephos.data.partition import AbsentRole, load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
@@ -45,16 +41,16 @@ from psephos.protocol.wire import Kind
 from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.holder_options import BallotOptions, HolderOptions, JournalOptions
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
+from psephos.simulation.options import BallotOptions, HolderOptions, JournalOptions
+from psephos.simulation.run import Replacements, RunContext
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
 _NOT_IDENTITY = ("journal", "data_dir", "budget", "budget_limit")
 
 Array = NDArray[np.float64]
-Replacements = Mapping[str, Callable[[Role], Role]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +64,10 @@ class PsgdOptions(BallotOptions, JournalOptions, HolderOptions, DescentOptions):
         """Raise InvalidParameter for the first invalid option."""
         DescentOptions.check(self)
         HolderOptions.check(self)
-        if len(self.absent_parties) > self.dropouts:
-            raise InvalidParameter(
-                f"{len(self.absent_parties)} parties are absent, and the noise allows for {self.dropouts}: set "
-                f"--dropouts to {len(self.absent_parties)} or more"
-            )
 
     @property
     def protects_rows(self) -> bool:
         return True
-
-    @property
-    def coalition(self) -> int:
-        """Number of parties that may reveal their noise to the curator: by default one less than open a sum."""
-        return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
     def spec(self, agreement: Agreement) -> PsgdSpec:
         """Return the specification of the agreed descent."""
@@ -89,12 +75,8 @@ class PsgdOptions(BallotOptions, JournalOptions, HolderOptions, DescentOptions):
 
     def terms(self, agreement: Agreement, ceremony: KeySetup) -> SeriesTerms:
         """Return the terms of the series, with the public keys of all roles."""
-        participants = Participants(
-            ceremony.roster,
-            test_key=self.test_key,
-            proofs=self.proofs,
-            nonce=lambda key, about: agreement.series.nonce,
-        )
+        nonce = agreement.series.nonce
+        participants = Participants(ceremony.roster, None, self.test_key, self.proofs, nonce=lambda key, about: nonce)
         return self.spec(agreement).terms(ceremony.threshold_key, participants)
 
     def identity(self) -> dict[str, Any]:
@@ -114,11 +96,11 @@ class DescentRun:
         steps: number of sums taken, including those of interrupted runs that this one continues.
         resumed_at: number of sums that the earlier runs had taken.
         opened: the sums that this run took, in lattice units.
-        sums_equal_reference: whether each of them equals, entry by entry, the sum of the vectors that the parties
-            encrypted; None if this run took no step.
-        seconds: wall-clock seconds of each step of this run.
+        sums_equal_reference: whether each of them equals the sum of the vectors that the parties encrypted; None if
+            this run took no step.
+        seconds: wall-clock seconds of this run.
         clipped: number of gradients that were scaled down.
-        bytes_posted: bytes of all messages of the whole run, on the board and between roles.
+        bytes_posted: of all messages of the whole run.
     """
 
     w: Array = field(repr=False)
@@ -126,7 +108,7 @@ class DescentRun:
     resumed_at: int
     opened: tuple[OpenedSum, ...] = field(repr=False)
     sums_equal_reference: bool | None
-    seconds: tuple[float, ...] = field(repr=False)
+    seconds: float
     clipped: int
     bytes_posted: int
 
@@ -142,19 +124,13 @@ def descend(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> DescentRun:
-    """Run all steps that remain.
+    """Run all steps of an agreed descent that remain, with the keys of `ceremony`.
 
-    Args:
-        options: clipping, the randomness of ciphertexts and the source of the noise.
-        losses: the loss of each party on its own records.
-        agreement: steps, step sizes and noise.
-        ceremony: the keys of all roles.
-        roles: name of a role -> function that returns the replacement of the honest role.
-        store: stores the run, so that it can be interrupted and continued.
-        transcript: records every message; if it keeps secrets, it also supplies and records every role's randomness.
-        progress: called after every step.
+    `losses`: of each party on its own records. `store`: stores the run, so that it can be interrupted and continued.
+    `roles`, `transcript`, `progress`: as in `RunContext`; a transcript that keeps secrets also supplies every role's
+    randomness.
     """
-    transcript = Transcript() if transcript is None else transcript
+    transcript, started = Transcript() if transcript is None else transcript, time.perf_counter()
     honest = psgd_roles(options, losses, agreement, ceremony, transcript, store or Store())
     observer = _RunObserver(progress, agreement.series.steps)
     driver = observer.driver = Driver(
@@ -170,7 +146,7 @@ def descend(
         resumed_at,
         tuple(observer.opened),
         observer.equal,
-        tuple(observer.seconds),
+        time.perf_counter() - started,
         sum(state.clipped for state in results.values() if isinstance(state, GradientPartyState)),
         sum(phase.bytes for phase in driver.phases.values()),
     )
@@ -184,7 +160,7 @@ def psgd_roles(
     transcript: Transcript,
     store: Store,
 ) -> list[Role]:
-    """Return all roles, honest; `store` holds their ledgers. The other arguments and errors are those of `descend`."""
+    """Return all roles, honest; `store` holds their ledgers."""
     spec, terms = options.spec(agreement), options.terms(agreement, ceremony)
     if len(losses) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered, and {len(losses)} have records")
@@ -211,9 +187,8 @@ class _RunObserver:
     def __init__(self, progress: Progress, steps: int) -> None:
         self.driver: Driver | None = None
         self.equal: bool | None = None
-        self.seconds: list[float] = []
         self.opened: list[OpenedSum] = []
-        self._progress, self._total, self._done, self._step_started = progress, steps, 0, time.perf_counter()
+        self._progress, self._total, self._done = progress, steps, 0
 
     def start(self) -> int:
         """Return the number of steps that the stored state of an earlier run has."""
@@ -233,9 +208,7 @@ class _RunObserver:
         curator = results.get("curator")
         if not isinstance(curator, GradientCuratorState) or curator.steps == self._done or curator.opened is None:
             return
-        now = time.perf_counter()
-        self.seconds.append(now - self._step_started)
-        self._step_started, self._done = now, curator.steps
+        self._done = curator.steps
         self.opened.append(curator.opened)
         states = [results.get(f"party {number}") for number in curator.opened.parties]
         vectors = [
@@ -267,17 +240,8 @@ def clear_descent(
     """Run Algorithm 1 on pooled records with floating-point noise from a seeded generator. For simulations only.
 
     The sum of the parties' gradients does not depend on who holds which record, so only the noise is drawn per party.
-
-    Args:
-        pooled: the loss on all records.
-        agreement: steps, step sizes and noise.
-        generator: source of the noise.
-        eta: the sum of the parties' fixed noise, (d,); drawn by default.
-        steps: number of steps; as agreed by default.
-        step_noise: whether step noise rho_t is added.
-
-    Returns:
-        The last iterate, (d,).
+    `eta`: the sum of the parties' fixed noise, (d,), drawn by default. `steps`: as agreed by default. `step_noise`:
+    whether rho_t is added. Returns the last iterate, (d,).
     """
     series, descent = agreement.series, agreement.descent
     d, K = series.dimension, series.parties
@@ -306,21 +270,17 @@ def clear_descent(
 
 
 def simulate_psgd(
-    options: PsgdOptions,
-    *,
-    data: Dataset | Split | None = None,
-    roles: Replacements | None = None,
-    transcript: Transcript | None = None,
-    progress: Progress = silent,
-    evaluation: Evaluation | None = None,
+    options: PsgdOptions, evaluation: Evaluation | None = None, **context: Unpack[RunContext]
 ) -> PsgdResult:
     """Load and divide the data, make the keys, run the descent, and evaluate the classifier."""
     started = time.perf_counter()
-    options, split = load_split(options, data)
+    options, split = load_split(options, context.pop("data", None))
+    transcript, progress = context.get("transcript"), context.get("progress", silent)
     evaluation = Evaluation() if evaluation is None else evaluation
     losses = _prepare(options, evaluation, split)
     sizes, dimension = [len(local.y) for local in losses], losses[0].dimension
-    roles = {f"party {number}": AbsentRole for number in options.absent_parties} | dict(roles or {})
+    absent = {f"party {number}": AbsentRole for number in options.absent_parties}
+    roles: Replacements = absent | dict(context.get("roles") or {})
     # Called before the keys are made, which takes long, because it raises InvalidParameter.
     agreement = agree(options, sizes, dimension)
     budget = budget_of(options, split, "record", neighbours="replace")
@@ -329,40 +289,26 @@ def simulate_psgd(
     with ExitStack() as resources:
         store = None
         if options.journal is not None:
-            identity = options.identity() | {"sizes": sizes}
-            journal = resources.enter_context(Journal(options.journal, identity))
+            journal = resources.enter_context(Journal(options.journal, options.identity() | {"sizes": sizes}))
             store = journal.store
             nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
             agreement = agree(options, sizes, dimension, nonce)
-            budget = None if budget is None else replace(budget, run=nonce)
-        charges = [] if budget is None else _charges(agreement, budget)
-        if budget is not None:
-            budget.check(charges)
+            budget = replace(budget, run=nonce)
+        charges = _charges(agreement, budget)
+        budget.check(charges)
         ceremony = make_keys() if store is None else journal.key_setup(make_keys)
         # Raises PackingError now if the widest slots of the series do not fit the key.
         agreement.series.plan(ceremony.threshold_key.key, options.steps)
-        prepared = time.perf_counter()
-        if budget is not None:
-            budget.charge(charges)
-        run = descend(
-            options,
-            losses,
-            agreement,
-            ceremony,
-            roles=roles,
-            store=store,
-            transcript=transcript,
-            progress=progress,
-        )
-        finished = time.perf_counter()
-        if budget is not None:
-            budget.release_once("psgd", run.w.tobytes())
-    seconds = {"prepare": prepared - started, "steps": finished - prepared}
+        seconds = {"prepare": time.perf_counter() - started}
+        budget.charge(charges)
+        more: dict[str, Any] = {"store": store, "transcript": transcript, "progress": progress}
+        run = descend(options, losses, agreement, ceremony, roles=roles, **more)
+        budget.release_once("psgd", run.w.tobytes())
     evaluation.sums.setdefault("steps", []).append(run.opened)
     _evaluate(options, losses, run, evaluation)
     result = _result(options, sizes, agreement, ceremony, run, evaluation)
-    summary = None if budget is None else budget.summary()
-    return replace(result, phases=timed(seconds), transcript=transcript, budget=summary)
+    phases = timed(seconds | {"steps": run.seconds})
+    return replace(result, phases=phases, transcript=transcript, budget=budget.summary())
 
 
 def _charges(agreement: Agreement, budget: RunBudget) -> list[Charge]:
@@ -421,7 +367,7 @@ def _result(
         accuracy=evaluation.accuracy(options.epsilon),
         steps=run.steps,
         resumed_at=run.resumed_at,
-        seconds_per_step=float(np.median(run.seconds)) if run.seconds else None,
+        seconds_per_step=run.seconds / len(run.opened) if run.opened else None,
         sums_equal_reference=run.sums_equal_reference,
         bytes_posted=run.bytes_posted,
         evaluation=evaluation,

@@ -23,8 +23,9 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.results.card import model_card
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
-from psephos.simulation.job import JobOptions, write_release
-from psephos.simulation.rows import RowSum
+from psephos.simulation.job import write_release
+from psephos.simulation.options import JobOptions
+from psephos.simulation.run import RowSum
 from psephos.specs.record import RegressionSpec
 from psephos.specs.terms import PublicTerms
 
@@ -52,7 +53,7 @@ class RegressionRun(RowSum):
         if options.task != "regression":
             raise InvalidParameter("a numeric label is predicted with --task regression")
         options, split = load_split(options, split)
-        self.scaler: PublicScaler = own_scaler(numeric_label=True).fit(split.X_auxiliary)
+        self.scaler: PublicScaler = own_scaler(predicts_number=True).fit(split.X_auxiliary)
         spec = RegressionSpec.plan(
             PublicTerms(
                 auxiliary=AuxiliarySet(self.prepared(split.X_auxiliary)),

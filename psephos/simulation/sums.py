@@ -1,7 +1,6 @@
 """What simulations of an encrypted sum on a data set have in common: the simulated parties, and the result.
 
-Everything that was asked for is released and measured side by side. The split, the public scaling and the reference
-classifiers (batch, indiv) are those of Hamm 2016, section 6.
+The split, the public scaling and the reference classifiers (batch, indiv) are those of Hamm 2016, section 6.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from psephos.protocol.randomness import SYSTEM
 from psephos.results import ComposedCost, Release
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.charges import SumCharges, charges_of
+from psephos.simulation.charges import SumCharges
 from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory
 from psephos.simulation.engines import FEWEST_BATCHES
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoters, count_votes
+from psephos.simulation.options import SumOptions
 from psephos.simulation.run import KeyedRun, RunContext
-from psephos.simulation.sum_options import SumOptions
 from psephos.specs.base import SumSpec
 from psephos.specs.terms import PublicTerms
 from psephos.sweep import Sampler, sweep
@@ -111,13 +110,10 @@ class Population:
         return count_votes(blocks, len(X), self.classes)
 
     def note_references(self, evaluation: Evaluation, loss: str) -> dict[str, int]:
-        """Add the reference classifiers batch, indiv and ensemble of Hamm 2016, section 6, to the evaluation.
+        """Add the references of Hamm 2016, section 6, to the evaluation: batch (one classifier of all parties' rows),
+        indiv (the mean of one party's classifier) and ensemble (their majority vote, ties as in equation 6).
 
-        batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
-        party's classifier; ensemble their majority vote (ties as in equation 6).
-
-        Returns:
-            The name of each reference that was trained or measured on a part of the rows, with the number of rows.
+        Return the number of rows of each that was trained or measured on a random part of them, by its name.
         """
         data = self.split.dataset
         rows = np.concatenate([self.split.parties[number] for number in self.present])
@@ -224,19 +220,15 @@ class SumExperiment(KeyedRun):
 
     options: SumOptions
 
-    def __init__(
-        self,
-        options: SumOptions,
-        split: Split,
-        journal: Journal | None,
-        context: RunContext,
-        charges: SumCharges | None = None,
-    ) -> None:
-        """Train the parties. Raises the named errors of options and data that cannot be run."""
-        super().__init__(options, context, journal)
-        self._charges = charges
-        if charges is not None:
-            self.before_sum = charges.before_sum
+    def __init__(self, options: SumOptions, split: Split, journal: Journal | None, context: RunContext) -> None:
+        """Train the parties, after `SumCharges.check`. Raises the named errors of what cannot be run."""
+        transcript = context.get("transcript")
+        # In one run of the driver no batch is stored, so that a continued run draws new noise.
+        one_run = bool(context.get("roles")) or (transcript is not None and transcript.keeps_secrets)
+        self._charges = SumCharges(options, split, None if one_run else journal)
+        self._charges.check()
+        super().__init__(options, context, journal, self._charges.before_sum)
+        self.loss: str = vars(options).get("loss", "logistic")
         self.evaluation = Evaluation()
         self.remarks: list[str] = []
         with self.timed("train"):  # before the keys: training can refuse the data, and a ceremony takes minutes
@@ -258,17 +250,13 @@ class SumExperiment(KeyedRun):
     def sum(self, spec: SumSpec, data: Any, phase: str, **more: Any) -> EncryptedSum:
         """See `KeyedRun.sum`; what was opened is recorded in the budget file and for the evaluation."""
         done = super().sum(spec, data, phase, **more)
-        if self._charges is not None:
-            self._charges.after_sum(more.get("label") or phase, done.opened)
+        self._charges.after_sum(more.get("label") or phase, done.opened)
         self.evaluation.sums.setdefault(phase, []).append(done.opened)
         self.evaluation.contributions.append((phase, done.round, PartyFactory(spec, data), done.vectors))
         return done
 
     def salt(self) -> bytes:
-        """Return a salt for private auxiliary samples, so that the board confirms no guess of them.
-
-        It is empty for public samples. The journal stores it.
-        """
+        """Return a salt for private auxiliary samples, so that the board confirms no guess of them; else b""."""
         if not self.options.private_auxiliary:
             return b""
         stored = None if self.journal is None else self.journal.result("auxiliary salt")
@@ -280,8 +268,7 @@ class SumExperiment(KeyedRun):
     def release(self, methods_at: MethodsAt) -> list[dict[str, Method]]:
         """Evaluate every method without noise, and its releases at each epsilon.
 
-        Returns:
-            The methods at each epsilon, in the order of the options; their cost states the delta that was asked for.
+        Return the methods at each epsilon of the options; their cost states the delta that was asked for.
         """
         options, noise = self.options, self.options.noise_coins
         with self.timed("fit"):
@@ -292,8 +279,7 @@ class SumExperiment(KeyedRun):
                 }
                 for epsilon in options.epsilon
             ]
-        if self._charges is not None:
-            self._charges.plan(at_each)
+        self._charges.plan(at_each)
 
         def samplers_at(epsilon: float) -> dict[str, Sampler]:
             methods = at_each[options.epsilon.index(epsilon)]
@@ -352,7 +338,7 @@ class SumExperiment(KeyedRun):
             "cautions": list(population.split.cautions),
             "remarks": list(self.remarks),
             "colluders": options.coalition if self.done else None,
-            "budget": None if self._charges is None else self._charges.summary(),
+            "budget": self._charges.summary(),
             "options": options.plain(),
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self.done), 1) if self.done else None,
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
@@ -370,41 +356,28 @@ class SumExperiment(KeyedRun):
 
 
 def run_experiment(
-    options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], loss: str, context: RunContext
+    options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], context: RunContext
 ) -> tuple[SumExperiment, dict[str, Any]]:
     """Check the options, split the data, train, take the sums, release and measure.
 
-    Returns:
-        The experiment, and the fields of its result.
+    Return the experiment, and the fields of its result.
     """
     if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):
         raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
     options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
-    with threadpool_limits(limits=1), journal_of(options) as journal:
-        charges = _charges_of(options, split, journal, context)
-        run = SumExperiment(options, split, journal, context, charges)
+    with threadpool_limits(limits=1), _journal_of(options) as journal:
+        run = SumExperiment(options, split, journal, context)
         with run.timed("fit"):
-            measured_on = run.population.note_references(run.evaluation, loss) if len(run.population.test) else {}
+            measured_on = run.population.note_references(run.evaluation, run.loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
     return run, {"measured_on": measured_on, **run.result_fields(methods)}
-
-
-def _charges_of(options: SumOptions, split: Split, journal: Journal | None, context: RunContext) -> SumCharges | None:
-    """Return what the run is charged, after `SumCharges.check`; None without a budget file."""
-    transcript = context.get("transcript")
-    one_run = bool(context.get("roles")) or (transcript is not None and transcript.keeps_secrets)
-    # In one run of the driver no batch is stored, so that a continued run draws new noise.
-    charges = charges_of(options, split, journal, repeats=not one_run)
-    if charges is not None:
-        charges.check()
-    return charges
 
 
 _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir", "budget", "budget_limit")
 
 
-def journal_of(options: SumOptions) -> Any:
+def _journal_of(options: SumOptions) -> Any:
     """Return the journal that the options name, or a context manager of None without one. Raises JournalError."""
     if options.journal is None:
         return nullcontext()

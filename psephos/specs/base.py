@@ -203,6 +203,11 @@ class Spec(ABC):
     def check_rows(self, number: int, rows: int) -> None:  # noqa: B027 - most protocols take any number of rows
         """Raise StudyError where party `number` cannot take part with so many rows."""
 
+    @property
+    def steps(self) -> int:
+        """The number of sums that are opened one after the other."""
+        return 1
+
     def prepare(self, own: Any) -> Any:
         """Return what `party` takes as `data`, of what a party brings: its classifier, or its `Rows`."""
         return own

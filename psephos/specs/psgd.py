@@ -14,6 +14,8 @@ from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.proofs.bounded import BoundedLayout
@@ -103,6 +105,14 @@ class PsgdSpec(Spec):
     def check_rows(self, number: int, rows: int) -> None:
         if rows != self.sizes[number]:
             raise StudyError(f"the study says that party {number} has {self.sizes[number]} rows, and these are {rows}")
+
+    @property
+    def steps(self) -> int:
+        return self.agreement.series.steps
+
+    def plan_for(self, key: PublicKey, parties: int) -> PackingPlan:
+        """Return how the gradients of the last step are packed, whose noise may be the largest."""
+        return self.agreement.series.plan(key, self.steps)
 
     def prepare(self, own: Rows) -> LocalLoss:
         """Return the loss of a party's rows. Raises DataError for labels other than 0 and 1."""

@@ -206,7 +206,7 @@ def _read_files(
     evaluated = load_model(options.model) if options.model else None
     numeric = kind.numeric or isinstance(evaluated, ReleasedRegressor)
     path = Path(options.public)
-    samples = PublicSamples.read(path, options.label, options.ignore, options.text, numeric_label=numeric)
+    samples = PublicSamples.read(path, options.label, options.ignore, options.text, predicts_number=numeric)
     return samples, evaluated
 
 

@@ -67,26 +67,26 @@ class PublicSamples:
         ignore: Sequence[str] = (),
         text: Sequence[str] = (),
         *,
-        numeric_label: bool = False,
+        predicts_number: bool = False,
     ) -> PublicSamples:
         """Read the samples from a CSV or Parquet file.
 
         Args:
             label: the column with the classes, which is no feature; the file may lack it.
             ignore, text: columns to leave out, and columns that are text although they contain numbers.
-            numeric_label: whether the label is a number; features are then clipped to public ranges.
+            predicts_number: whether the label is a number; features are then clipped to public ranges.
         """
         table = read_table(path)
         if unknown := [name for name in (*ignore, *text) if name not in table.columns]:
             raise DataError(f"{path} has no column {unknown[0]!r}; {described_columns(table)}")
         encoding, cautions = Encoding.learn(table.drop(columns=[*ignore, label], errors="ignore"), text)
         rows = encoding.apply(table) + 0.0  # -0.0 equals 0.0 but would change the digest
-        scaler = own_scaler(numeric_label=numeric_label).fit(rows)
+        scaler = own_scaler(predicts_number=predicts_number).fit(rows)
         samples = np.trunc(scaler.transform(rows) / _PITCH) * _PITCH
         cells = tuple(map(str, table[label])) if label in table.columns else ()
         numbers: tuple[float, ...] = ()
-        if numeric_label and cells:
-            numbers = tuple(_numeric_labels(table[label], path, optional=True).tolist())
+        if predicts_number and cells:
+            numbers = tuple(_label_numbers(table[label], path, optional=True).tolist())
         return cls(encoding, scaler, rows, AuxiliarySet(samples), tuple(cautions), cells, numbers)
 
     @classmethod
@@ -94,7 +94,7 @@ class PublicSamples:
         """Read the samples of a study. Raises what `read` raises, and StudyError for another file than the study's."""
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
         ignore, text = map(split_list, lists)
-        samples = cls.read(path, study.label, ignore, text, numeric_label=study.predicts_number)
+        samples = cls.read(path, study.label, ignore, text, predicts_number=study.predicts_number)
         StudyTerms(study, samples)
         return samples
 
@@ -151,7 +151,7 @@ class PublicSamples:
             holds = "number to predict" if study.predicts_number else "study's classes"
             raise DataError(f"{path} has no column {study.label!r}, which contains the {holds}")
         if study.predicts_number:
-            numbers = _numeric_labels(table[study.label], path)
+            numbers = _label_numbers(table[study.label], path)
             return self.scaler.transform(self.encoding.apply(table)), numbers
         classes: pd.Series[Any] = table[study.label].map(places_of(study.classes))
         if (foreign := classes.isna()).any():
@@ -172,7 +172,7 @@ class PublicSamples:
         return numbers
 
 
-def _numeric_labels(cells: pd.Series[Any], path: Path, *, optional: bool = False) -> NDArray[np.float64]:
+def _label_numbers(cells: pd.Series[Any], path: Path, *, optional: bool = False) -> NDArray[np.float64]:
     """Return the numbers in the column of a numeric label, float64 (n,); NaN for an empty cell, where it may be empty.
 
     Raises DataError, which names the line and not the cell, for one that may not be empty or is no finite number.

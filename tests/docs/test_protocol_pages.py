@@ -21,9 +21,10 @@ from psephos.protocol.pathak.terms import Variant
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
+from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_tally
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
 

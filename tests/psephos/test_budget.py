@@ -28,14 +28,14 @@ from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
 from psephos.results import Result, TallyResult
 from psephos.results.card import model_card
-from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.charges import charges_of
+from psephos.simulation.charges import SumCharges
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.regression import RegressionRun
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_average, simulate_tally
 from tests.psephos.simulation.test_job import patients
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True}
@@ -314,8 +314,7 @@ def test_a_run_that_may_choose_its_noise_is_refused_where_neither_fits(table: Pa
     ):
         change = {"method": method, "mechanism": "gaussian", "noise_from": "holders", "budget_limit": limit}
         options = Job(options_of(table, tmp_path / str(number), **change)).options
-        made = charges_of(options, load_split(options, None)[1], None, repeats=True)
-        assert made is not None
+        made = SumCharges(options, load_split(options, None)[1])
         with nullcontext() if fits else pytest.raises(BudgetExceededError):
             made.check()
 

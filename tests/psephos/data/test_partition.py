@@ -16,12 +16,9 @@ from psephos.data.partition import DataOptions, load_split
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.evaluation import EvaluationOptions
-from psephos.simulation.holder_options import HolderOptions
-from psephos.simulation.job import JobOptions
+from psephos.simulation.options import HolderOptions, JobOptions, SumOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
-from psephos.simulation.sum_options import SumOptions
-from psephos.simulation.tally import TallyOptions
 
 SMALL = DataOptions(parties=4)
 

@@ -50,9 +50,10 @@ from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.results.papers import beside
 from psephos.results.sequence import arrange, contents_of, family
 from psephos.results.write import report_from_json, write_report
+from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_tally
 
 Row = list[tuple[str, str | None]]
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from psephos.curator.hamm.rules import averaging_radius
-from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.options import AverageOptions
+from psephos.simulation.tally import simulate_average
 from psephos.specs.average import AverageSpec
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.job import JobOptions
+from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_average, simulate_tally
 
 SMALL: dict[str, Any] = {"key_bits": 512, "test_key": True, "simulate_noise": True}
 SUMS: dict[str, Any] = {**SMALL, "parties": 7, "holders": 4, "threshold": 3, "workers": 1, "draws": 1}

@@ -12,7 +12,7 @@ from psephos.curator.class_shares import with_class_shares
 from psephos.data.datasets import load
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.job import Job
-from psephos.simulation.tally import TallyOptions
+from psephos.simulation.options import TallyOptions
 from tests.psephos.simulation.test_rehearsed import options
 
 SHARES = ("ill=0.8", "well=0.2")

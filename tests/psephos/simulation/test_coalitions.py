@@ -25,9 +25,10 @@ from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, Shares, s
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_delta
 from psephos.simulation import psgd as psgd_module
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions, TallyOptions
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_tally
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, spec_of
 from psephos.specs.study import StudyTerms

@@ -20,7 +20,7 @@ from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, written_
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.results import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
-from psephos.simulation.job import JobOptions
+from psephos.simulation.options import JobOptions
 from psephos.simulation.regression import RegressionRun
 
 KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}

@@ -26,7 +26,8 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions
 
 KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
 ROWS = 900

@@ -18,10 +18,9 @@ import psephos.results
 from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.average import AverageOptions
+from psephos.simulation.options import AverageOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
-from psephos.simulation.tally import TallyOptions
 
 X, y = load_breast_cancer(return_X_y=True)
 NAMES = np.array(["malignant", "benign"])[y]

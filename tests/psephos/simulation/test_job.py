@@ -24,7 +24,8 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import model_card
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions
 
 SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
 WARDS = ("north", "south", "east")

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
-from psephos.simulation.average import AverageOptions
 from psephos.simulation.evaluation import EvaluationOptions
-from psephos.simulation.job import JobOptions
+from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
-from psephos.simulation.tally import TallyOptions
 
 KEYS: dict[str, Any] = {"parties": 7, "key_bits": 512, "test_key": True}
 OWN: dict[str, Any] = {"data": "own.csv", "label": "days", "party": "hospital", "public": "open"}

@@ -10,8 +10,8 @@ import pytest
 from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.grids.own_data import OwnDataGrid
-from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.options import AverageOptions, TallyOptions
+from psephos.simulation.tally import simulate_average, simulate_tally
 
 JOINT = TallyOptions(
     parties=40, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, epsilon=(5.0,), reveal="statistic"

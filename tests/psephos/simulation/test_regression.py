@@ -26,7 +26,8 @@ from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, l
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.results import RegressionResult, Result
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions
 from psephos.simulation.regression import RegressionRun
 
 SLOPES = np.array([3.0, -2.0, 0.0])

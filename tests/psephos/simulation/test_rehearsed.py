@@ -18,7 +18,8 @@ from psephos.parties.statistic import own_vector
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.job import Job
+from psephos.simulation.options import JobOptions
 
 PARTIES, ROWS = 60, 20
 

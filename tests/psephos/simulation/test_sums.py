@@ -17,10 +17,8 @@ from psephos.parties.training import train_parties
 from psephos.progress import silent
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import sums
-from psephos.simulation.average import AverageOptions
-from psephos.simulation.sum_options import SumOptions
+from psephos.simulation.options import AverageOptions, SumOptions, TallyOptions
 from psephos.simulation.sums import SumExperiment
-from psephos.simulation.tally import TallyOptions
 from psephos.specs.average import AverageSpec
 
 SMALL = AverageOptions(

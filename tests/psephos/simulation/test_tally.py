@@ -14,7 +14,7 @@ from psephos.audit.adversary import Tampering
 from psephos.curator.methods import statistic_nonprivate
 from psephos.curator.record import fit_records, plan_records, release_records
 from psephos.curator.signal import noise_energy
-from psephos.curator.statistic import plan_statistic
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
@@ -30,9 +30,9 @@ from psephos.protocol.errors import (
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.simulation import sums
-from psephos.simulation.references import statistic_without_noise
-from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.specs.statistic import StatisticSpec
+from psephos.simulation.options import TallyOptions
+from psephos.simulation.tally import simulate_tally
+from psephos.specs.statistic import StatisticSpec, plan_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
@@ -94,6 +94,16 @@ def clear(result: Any, method: str) -> Any:
     return next(one.w for one in result.evaluation.scores if (one.method, one.epsilon) == (method, None))
 
 
+def without_noise(terms: PublicTerms, data: list[Any]) -> Any:
+    """A statistic of these parties, in all public coordinates."""
+    plan = plan_of(terms, PrivacyTerms(epsilon=None), "spherical-laplace", joint=False)
+    if terms.method == "vote-directions":
+        vectors = [plan.grid.contribution(voter.predict_probabilities(terms.samples)) for voter in data]
+    else:
+        vectors = [own_vector(plan.grid, *rows) for rows in data]
+    return fit_statistic(release_sum([sum(column) for column in zip(*vectors, strict=True)], plan))
+
+
 def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
     """In all public coordinates; the shares of the noise are sized as it was agreed."""
     change: dict[str, Any] = {"absent": 0.3, "dropouts": 3, "colluders": 1, "lam": 0.02}
@@ -104,10 +114,10 @@ def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
     assert len(there) == 5
     for method in ("own-data", "whitened"):
         terms = PublicTerms(auxiliary=AuxiliarySet(X), classes=2, parties=len(there), method=method)
-        expected = statistic_without_noise(terms, [rows[number] for number in there])
+        expected = without_noise(terms, [rows[number] for number in there])
         np.testing.assert_allclose(clear(result, method), expected)
     votes = [population.voters[number] for number in there]
-    directions = statistic_without_noise(replace(terms, method="vote-directions"), votes)
+    directions = without_noise(replace(terms, method="vote-directions"), votes)
     np.testing.assert_allclose(clear(result, "vote-directions"), directions)
     np.testing.assert_allclose(
         clear(result, "statistic"), statistic_nonprivate(population.counts(X), X, options.local_lam)

@@ -46,9 +46,10 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation
 from psephos.results.write import write_report
+from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_tally
 from psephos.specs.pathak import make_terms
 from psephos.specs.study import StudyTerms
 from psephos.study.card import card

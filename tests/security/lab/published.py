@@ -31,9 +31,10 @@ from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split_dataset
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation, Score
+from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import simulate_tally
 from psephos.study import release as study_release
 from tests.security.lab.canaries import table
 
