@@ -172,6 +172,7 @@ def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
 def test_opened_sum_equals_the_clear_sum(ceremony: KeySetup, variant: Any) -> None:
     result = run_descent(ceremony, replace(SMALL, variant=variant))
     assert result.sums_equal_reference is True
+    assert (result.steps, len(result.opened)) == (5, 5)
 
 
 @pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
