@@ -1,7 +1,4 @@
-"""Loads the public names of a package, those in its `__init__.pyi`, when they are first used (PEP 562).
-
-Importing a package, or one of its modules, therefore loads nothing heavy.
-"""
+"""Loads the public names of a package, those in its `__init__.pyi`, when they are first used (PEP 562)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Fields of options dataclasses, such as `TallyOptions` and `PsgdOptions`.
-
-Each protocol has one frozen dataclass of options. Its fields carry their help text and heading, and the command
-`psephos simulate PROTOCOL` is generated from them (`psephos.cli.generate`).
-"""
+"""Fields of options dataclasses, from which commands are generated (`psephos.cli.generate`)."""
 
 from __future__ import annotations
 
@@ -108,9 +104,7 @@ def converted(name: str, value: Any, kind: Any) -> Any:
 def refuse_unread(options: Any, readers: Mapping[str, tuple[bool, str]]) -> None:
     """Raise InvalidParameter for an option that was given and that this run does not read.
 
-    Args:
-        options: an instance of an options dataclass.
-        readers: name of an option -> whether this run reads it, and what would.
+    `readers`: name of an option -> whether this run reads it, and what would.
     """
     for one in fields(options):
         read, by = readers.get(one.name, (True, ""))

@@ -1,7 +1,4 @@
-"""The sweep: every method at every epsilon, released several times.
-
-Simulations, the experiments of the papers and the benchmarks measure releases with this one loop.
-"""
+"""The sweep: every method at every epsilon, released several times."""
 
 from __future__ import annotations
 
@@ -20,14 +17,7 @@ Sampler = Callable[[], Array]
 
 @dataclass(frozen=True)
 class SweepRelease:
-    """One release of a sweep.
-
-    Attributes:
-        method: name of the method.
-        epsilon: privacy parameter of the release.
-        number: index among the releases of the same method and epsilon, from 0.
-        weights: the released classifier, float64 (d,) or (K, d).
-    """
+    """Release `number` of a method at an epsilon: weights float64 (d,) or (K, d)."""
 
     method: str
     epsilon: float

@@ -19,8 +19,7 @@ from psephos.options import join_list, split_list
 class SectionedCommand(TyperCommand):
     """A command whose help lists options under headings, the `rich_help_panel` of each option.
 
-    Attributes:
-        shown: names of the parameters that --help shows, where --help-all shows all of them; () for all in both.
+    `shown`: names of the parameters that --help shows, where --help-all shows all of them; () for all in both.
     """
 
     shown: ClassVar[Sequence[str]] = ()

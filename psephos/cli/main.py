@@ -1,7 +1,7 @@
 """The command `psephos`: runs a subcommand, and prints every expected error as one line.
 
-Only the subcommand that is invoked is imported. Exit status: 0 for success; 1 if the run failed or an opened sum was
-wrong; 2 for bad usage; 130 and 143 after Ctrl-C and SIGTERM.
+Exit status: 0 for success; 1 if the run failed or an opened sum was wrong; 2 for bad usage; 130 and 143 after Ctrl-C
+and SIGTERM.
 """
 
 from __future__ import annotations

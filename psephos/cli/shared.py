@@ -71,12 +71,7 @@ class ProgressDisplay:
     """
 
     def __init__(self, *, every: float = 30.0, stream: IO[str] | None = None) -> None:
-        """Create a display that is not shown yet.
-
-        Args:
-            every: seconds between lines if `stream` is not a terminal.
-            stream: where to write; standard error by default.
-        """
+        """Create a display, by default on standard error; `every`: seconds between lines where that is no terminal."""
         self._stream = sys.stderr if stream is None else stream
         self._every = every
         self._bars: Any = None
@@ -160,13 +155,10 @@ def check_directory(
     *,
     secret: bool = False,
 ) -> None:
-    """Check that a directory can be written to, before hours are spent on a result, and create it if it is missing.
+    """Check that a directory can be written to, before hours are spent, and create it if it is missing.
 
-    Args:
-        directory: directory to which files will be written; None checks nothing.
-        what: the files that will be written, for messages.
-        needs: packages that are needed to write them.
-        secret: whether a directory that is created is readable by its owner only.
+    `what`: the files that will be written, with which packages it `needs`. `secret`: whether a directory that is
+    created is readable by its owner only.
     """
     if directory is None:
         return

@@ -98,13 +98,7 @@ def show_table(
 
 
 def alpha_lines(counts: NDArray[np.int64] | None, class_names: Sequence[str], samples: int = 3) -> list[str]:
-    """Return lines that show alpha as the curator sees it: the counts of the first samples.
-
-    Args:
-        counts: votes by auxiliary sample and class, int64 (N, K); None if no count was opened: there are no lines then.
-        class_names: names of the K classes.
-        samples: number of auxiliary samples to show.
-    """
+    """Return lines that show alpha as the curator sees it: counts (N, K) of the first samples; none were opened: []."""
     if counts is None:
         return []
     lines = [f"alpha as the curator sees it, {samples} of {len(counts)} public samples (do not publish):"]

@@ -4,19 +4,13 @@ There are three families of curves, each with its own figure:
 
 * **stated**: the paper's vote, soft and avg with its own bounds, lambda = 1e-4 and the density it states, whose norm
   in D dimensions is Gamma(D, b). These are epsilon-private.
-* **exponential**: the same with a norm distributed as Gamma(1, b) and a uniform direction. NOT epsilon-private: the
-  density of a *vector* with such a norm is not proportional to exp(-||eta||/b) unless D = 1. It is included as evidence
-  of how the paper's figures were computed (docs/reproduce.md).
+* **exponential**: the same with a norm distributed as Gamma(1, b). NOT epsilon-private unless D = 1. It is evidence of
+  how the paper's figures were computed (docs/reproduce.md).
 * **ours**: vote and soft with the certified bounds, the linear statistic, clipped averaging and PATE, each by its
   public rule for lambda. All are epsilon-private (delta = 0) for a party.
 
-batch (all data in one place) and indiv (each party alone) are not private and do not depend on epsilon. A trial is one
-split of the data; a private point is the mean over `trials * draws` releases. Noise comes from a seed (`noise_source`
-is "simulation"), so no release of this experiment protects anybody.
-
-Votes are counted in the clear unless `encrypted` is set. Then every party casts an encrypted ballot, the opened counts
-are compared with the clear ones entry by entry, and all classifiers are computed from the opened counts. A journal
-stores finished trials and encrypted counts, so that an interrupted sweep can resume.
+A trial is one split of the data; a private point is the mean over `trials * draws` releases, with noise from a seed.
+Votes are counted in the clear unless `encrypted` is set. A journal stores finished trials and encrypted counts.
 """
 
 from __future__ import annotations
@@ -95,7 +89,6 @@ class Claim:
     """A statement of the paper about its figure, for the largest M.
 
     Attributes:
-        what: the statement.
         comparisons: triples (left, right, slack). The statement holds if for each of them the accuracy of left plus
             slack exceeds that of right. "soft 10" is soft at 1/epsilon = 10; "batch" and "indiv" have no noise.
         why_not: why it cannot hold for the density that the paper states; empty if no reason is known.
@@ -115,7 +108,6 @@ class HammExperiment:
         auxiliary: number of auxiliary samples; None for all training rows that no party holds.
         stand_in: features and rows (in training and in test) of the synthetic data that `--stand-in` uses instead.
         numbers: the paper's accuracies without noise, by method; its figures print no numbers.
-        claims: the paper's statements about its figure.
     """
 
     name: str

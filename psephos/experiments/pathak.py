@@ -1,15 +1,9 @@
 """Figure 2 of Pathak, Rane and Raj (2010): test errors on Adult against epsilon (`psephos reproduce pathak-adult`).
 
-There are five parties, three splits by size, Laplace noise of the paper's scale on every coordinate, 200 executions,
-and the two pooled baselines w* and w* + eta. The protocol does not affect the errors, so the noise is simulated in
-floating point.
-
 At the paper's lambda = 1 the pooled classifier of objective (2) always predicts "at most 50K", so the figure compares
-a constant prediction with noise (docs/security/index.md, finding 7). Its rows have 11 to 14 ones each, so they are
-outside the unit ball that the theorems assume. The experiment therefore has three settings: the paper's own, lambda = 1
-with rows divided by sqrt(14), and a lambda at which the classifier predicts both classes. Each setting compares the
-bounds of Theorems 4.2 and 4.3 with measurements, on the paper's splits and on one where the parties' label shares
-differ.
+a constant prediction with noise (docs/security/index.md, finding 7), and its rows are outside the unit ball that the
+theorems assume. The experiment therefore has three settings. Each compares the bounds of Theorems 4.2 and 4.3 with
+measurements. The protocol does not affect the errors, so the noise is simulated in floating point.
 """
 
 from __future__ import annotations

@@ -8,18 +8,12 @@ A row of the result compares these methods:
   2/(n_(1) epsilon lambda).
 * **la_repaired**: the same with the missing factor 1/K and spherical noise. It has pure epsilon for the L2 sensitivity
   2/(K n_(1) lambda), with public sizes.
-* **psgd_transcript**: our variant with fewer steps and discrete Gaussian shares, calibrated so that everything the
-  curator sees is (epsilon, delta)-private.
+* **psgd_transcript**: our variant "gaussian" with fewer steps.
 * **gop_sigma_printed**: Algorithm 4 with the sigma of Procedure 3 as printed. NOT private.
 * **nonprivate**: the minimiser without noise.
 
-The sweeps compute their sums in the clear with seeded floating-point noise. A few steps of every run are repeated on
-the encrypted sum, with noise from the operating system; each must open to exactly the sum of the encrypted values.
-
-The paper does not state the following, so we chose it: lambda (two values), the step sizes and their number, the
-scaling of the breast cancer data (standardised on the training fold, then rows of norm 1; no epsilon here covers it),
-that eta, splits and Laplace noise are common to all rows of a data set, and that every party has at least one record.
-The paper's numbers are in figures only, so we test its statements instead.
+The sweeps compute their sums in the clear with seeded floating-point noise; a few steps of every run are repeated on
+the encrypted sum. What the paper does not state is our choice (docs/reproduce.md); its numbers are in figures only.
 """
 
 from __future__ import annotations

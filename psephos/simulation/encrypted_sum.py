@@ -1,12 +1,9 @@
 """Simulate one encrypted sum from the first message to the last, with every role on this machine or on a cluster.
 
-The parties are simulated in batches, which the workers of an engine process one after the other. Each batch is one run
-of the driver with its parties and with observers, one for the curator and one for each holder; the curator and the
-holders later start from the merged products of these observers. Memory therefore does not grow with the number of
-parties. When a role is replaced, or a transcript records secrets, all roles take part in one run instead.
-
-The simulation also adds the vectors in the clear and compares the sums. With a journal, every finished batch is
-committed to disk, and an interrupted run continues from there.
+The parties are simulated in batches, which the workers of an engine process one after the other, each with observers
+for the curator and the holders, who later start from the observers' merged products. Memory therefore does not grow
+with the number of parties. When a role is replaced, or a transcript records secrets, all roles take part in one run
+instead.
 """
 
 from __future__ import annotations
@@ -34,12 +31,11 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Entry, Role
+from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import SentMessage, Transcript
-from psephos.protocol.wire import Kind
 from psephos.simulation.engines import Engine, LocalEngine
 from psephos.simulation.journal import Journal, SumState
 from psephos.simulation.key_setup import KeySetup
@@ -62,8 +58,7 @@ class RunConfig:
         roles: name of a role -> function that returns its replacement (`psephos.protocol.driver.replace_roles`).
         present: numbers of the parties that take part, in order; all parties by default.
         label: name of the sum in the journal; the kind of the round by default.
-        expected: number of ciphertexts that one worker will make, for which its precomputed tables are sized; by
-            default the worker's part of this sum.
+        expected: ciphertexts of one worker, for which its tables are sized; by default its part of this sum.
     """
 
     mode: RandomnessMode = "half"
@@ -96,10 +91,6 @@ class PartyFactory:
         """Return a factory with the same spec for the data of other parties."""
         return replace(self, data=data, first=first)
 
-    def data_of(self, numbers: range) -> Sequence[Any] | NDArray[np.int64]:
-        """Return the data of the parties `numbers`, which are consecutive."""
-        return self.data[numbers.start - self.first : numbers.stop - self.first]
-
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> Role:
         """Return the role of a party."""
         data = self.data[number - self.first]
@@ -114,13 +105,10 @@ class EncryptedSum:
         round: the terms of the sum; for a continued sum, those of the journal.
         opened: what the curator learned.
         equals_plaintext: whether every entry of the opened sum equals the sum computed in the clear.
-        seconds: wall-clock seconds by phase: "encrypt" (prediction, encryption, signing), "aggregate" (decoding, checks
-            and multiplications by the curator and every holder) and "decrypt". The first two overlap in the workers;
-            their common wall-clock time is divided in proportion to the times measured by the workers. For a
-            continued sum they include the committed time of the interrupted runs.
-        peak_memory_mb: peak memory of this process plus that of its workers, in MB; shared pages count in each process.
-        processor_seconds: processor time of the phases "encrypt" and "aggregate", of this process and its workers, in
-            this run.
+        seconds: wall-clock seconds by phase: "encrypt", "aggregate" (decoding, checks and multiplications by the
+            curator and every holder) and "decrypt". The first two overlap in the workers; their time is divided in
+            proportion to what the workers measured, and includes that of interrupted runs.
+        peak_memory_mb: of this process and its workers, in MB; shared pages count in each process.
         continued_from: number of ballots that the journal held at the start.
         vectors: party number -> its vector, if all roles were in one run; empty otherwise. Secret.
     """
@@ -130,7 +118,6 @@ class EncryptedSum:
     equals_plaintext: bool
     seconds: dict[str, float]
     peak_memory_mb: float
-    processor_seconds: float = 0.0
     continued_from: int = 0
     vectors: Mapping[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
@@ -158,49 +145,26 @@ def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, c
         coins = transcript.coins(f"party {number}")
         encryptor = Encryptor(round_.key, config.mode, randomness=coins, expected=expected)
         parties.append(factory.role(number, keys.signing_keys[number], round_, encryptor, coins))
-    spec, holders = factory.spec, list[Role]()
-    noise = {}
+    spec, holders, noise = factory.spec, list[Role](), {}
     for share in keys.shares:
         coins = transcript.coins(f"holder {share.holder}")
         if spec.holder_shares is not None:
             noise[share.holder] = spec.noise_of(share.holder, coins)
         holders.append(spec.holder(share, round_, randomness=coins, noise=noise.get(share.holder)))
-    clock = _AggregationClock()
-    driver = Driver(
-        replace_roles([*parties, spec.curator(round_), *holders], config.roles),
-        transcript=transcript,
-        watch=clock.on_message,
-    )
-    clock.seconds = driver.clock
-    started, processor_started = time.perf_counter(), time.process_time()
+    roles = replace_roles([*parties, spec.curator(round_), *holders], config.roles)
+    driver, started = Driver(roles, transcript=transcript), time.perf_counter()
     results = driver.run()
-    elapsed, processor = time.perf_counter() - started, time.process_time() - processor_started
+    elapsed, encrypt = time.perf_counter() - started, sum(driver.clock[party.name] for party in parties)
 
     opened: OpenedSum = results["curator"]
     vectors = {number: results[f"party {number}"] for number in numbers if f"party {number}" in results}
     counted = [vectors[number] for number in opened.parties if number in vectors]
-    equal = len(counted) == opened.ballots and opened.sums == tuple(
-        _plaintext_sum(round_, [*counted, *noise.values()]).tolist()
-    )
-    encrypt = sum(driver.clock[party.name] for party in parties)
-    decrypt = max(0.0, elapsed - encrypt - clock.aggregate)
-    seconds = {"encrypt": encrypt, "aggregate": clock.aggregate, "decrypt": decrypt}
+    exact = _plaintext_sum(round_, [*counted, *noise.values()])
+    equal = len(counted) == opened.ballots and opened.sums == tuple(exact.tolist())
+    # Aggregation and decryption alternate, and count as one.
+    seconds = {"encrypt": encrypt, "aggregate": 0.0, "decrypt": max(0.0, elapsed - encrypt)}
     config.progress(len(parties))
-    return EncryptedSum(round_, opened, equal, seconds, peak_memory_mb(), processor, vectors=vectors)
-
-
-class _AggregationClock:
-    """Measures the working time of the curator and the holders until the first request for a partial decryption."""
-
-    def __init__(self) -> None:
-        self.seconds: Mapping[str, float] = {}
-        self.aggregate = 0.0
-
-    def on_message(self, phase: str, entry: Entry) -> None:
-        """Record the time at the first request. `Driver` calls this for each message."""
-        if self.aggregate == 0.0 and entry.is_a(Kind.TALLY_REQUEST):
-            observers = (name for name in self.seconds if name == "curator" or name.startswith("holder "))
-            self.aggregate = sum(self.seconds[name] for name in observers)
+    return EncryptedSum(round_, opened, equal, seconds, peak_memory_mb(), vectors=vectors)
 
 
 # -- simulation in batches
@@ -239,7 +203,6 @@ class _BatchResult:
     messages: list[SentMessage]
     encrypt: float
     aggregate: float
-    processor: float
     process: tuple[str, int]
     memory_mb: float
 
@@ -260,8 +223,8 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
 
     memory: dict[tuple[str, int], float] = {}  # peak of each process, in MB
     earlier = dict(state.seconds)
-    encrypt = aggregate = processor_of_workers = 0.0
-    started, processor_started = time.perf_counter(), time.process_time()
+    encrypt = aggregate = 0.0
+    started = time.perf_counter()
     for result in _process_batches(round_, keys, factory, config, state.parties):
         merge_started = time.perf_counter()
         products = [BallotProduct(round_, members << result.first, columns) for members, columns in result.products]
@@ -269,9 +232,8 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
         state.plaintext_sum = state.plaintext_sum + result.plaintext_sum
         if config.transcript is not None:
             messages += result.messages
-        here = _this_process()
-        processor_of_workers += result.processor if result.process != here else 0.0
-        memory |= {result.process: max(memory.get(result.process, 0.0), result.memory_mb), here: peak_memory_mb()}
+        memory[result.process] = max(memory.get(result.process, 0.0), result.memory_mb)
+        memory[_this_process()] = peak_memory_mb()
         state.memory_mb = max(state.memory_mb, sum(memory.values()))
         encrypt += result.encrypt
         aggregate += result.aggregate + time.perf_counter() - merge_started
@@ -287,7 +249,6 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
         config.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
 
     decrypt_started = time.perf_counter()
-    processor = time.process_time() - processor_started + processor_of_workers
     store, spec = None if config.journal is None else config.journal.store, factory.spec
     noise = _noise_of_holders(spec, round_, names[1:], store)
     holders = [
@@ -300,7 +261,7 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
     exact = state.plaintext_sum + _plaintext_sum(round_, noise.values())
     equal = opened.sums == tuple(exact.tolist())
     peak = max(state.memory_mb, peak_memory_mb())
-    return EncryptedSum(round_, opened, equal, seconds, peak, processor, continued_from)
+    return EncryptedSum(round_, opened, equal, seconds, peak, continued_from)
 
 
 def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store: Store | None) -> dict[str, list[int]]:
@@ -309,12 +270,8 @@ def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store:
         return {}
     noise = {}
     for number, name in enumerate(names, 1):
-        ledger = OnceLedger(store, f"noise of {name}")
-
-        def draw(number: int = number) -> bytes:
-            return encode(tuple(spec.noise_of(number)))
-
-        drawn = ledger.do_once(round_.digest, b"", draw)
+        draw = partial(lambda number: encode(tuple(spec.noise_of(number))), number)
+        drawn = OnceLedger(store, f"noise of {name}").do_once(round_.digest, b"", draw)
         noise[name] = list(decode(drawn))
     return noise
 
@@ -361,12 +318,13 @@ def _process_batches(
 def _make_batch(factory: PartyFactory, keys: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
     """Return a batch with its data and seeds; `numbers`: the parties of the batch that take part."""
     seeds = [keys.signing_keys.seed(number) for number in numbers]
-    return _Batch(batch.start, numbers, factory.data_of(batch), seeds)
+    data = factory.data[batch.start - factory.first : batch.stop - factory.first]
+    return _Batch(batch.start, numbers, data, seeds)
 
 
 def _process_batch(context: _BatchContext, batch: _Batch) -> _BatchResult:
     """Simulate one batch in a worker: the parties post their ballots, the curator and every holder multiply them."""
-    started, processor_started = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
     round_, transcript = context.round, Transcript()
     encryptor = Encryptor(round_.key, context.mode, expected=context.expected)
     factory = context.factory.with_data(batch.data, batch.first)
@@ -387,7 +345,6 @@ def _process_batch(context: _BatchContext, batch: _Batch) -> _BatchResult:
         transcript.messages if context.record_messages else [],
         time.perf_counter() - started - aggregate,
         aggregate,
-        time.process_time() - processor_started,
         _this_process(),
         peak_memory_mb(),
     )
@@ -411,8 +368,7 @@ def _this_process() -> tuple[str, int]:
 def peak_memory_mb() -> float:
     """Return the peak memory of this process so far, in MB.
 
-    On Linux a child process inherits `ru_maxrss` from its parent, so a worker would report the parent's peak; the
-    kernel's VmHWM is the process's own. Other systems have only `ru_maxrss`.
+    On Linux a child inherits `ru_maxrss` from its parent; the kernel's VmHWM is the process's own.
     """
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")

@@ -1,11 +1,8 @@
 """Engines run the batches of a simulation: in this process, in processes of this machine, or on a Dask cluster.
 
-An engine calls one function for every batch, with an argument `shared` that all batches need and the batch itself.
-Each worker receives `shared` once: processes of this machine map it from one file, a cluster receives it by Dask's
-scatter. Both use joblib. Results are returned in any order, each exactly once.
-
-Batches contain the secrets of simulated parties. The file is in a private temporary directory; a cluster should be
-your own, with a scheduler at a tls:// address.
+An engine calls one function for every batch, with `shared`, which each worker receives once, and the batch. Results
+come in any order, each exactly once. Batches contain the secrets of simulated parties: a cluster should be your own,
+with a scheduler at a tls:// address.
 """
 
 from __future__ import annotations
@@ -53,15 +50,9 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs batches in processes of this machine (joblib's loky).
+    """Runs batches in processes of this machine (joblib's loky), which are replaced when they die.
 
     They run in this process if there is one worker, or there are fewer batches than `fewest`.
-
-    Workers that die (killed, or out of memory) are replaced, and their batches run again.
-
-    Attributes:
-        workers: number of processes.
-        fewest: number of batches for which processes are started.
     """
 
     workers: int = 1
@@ -140,9 +131,7 @@ def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, t
 
 @dataclass(frozen=True)
 class DaskEngine:
-    """Runs batches on a Dask cluster, through joblib's backend. Needs the extra `dask`.
-
-    Dask repeats the batches of workers that died.
+    """Runs batches on a Dask cluster, through joblib's backend, which repeats those of workers that died.
 
     Attributes:
         address: of the scheduler: host:port, tcp:// or tls://.

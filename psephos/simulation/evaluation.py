@@ -94,11 +94,7 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions):
 
 
 class EvaluationRun(RowSum):
-    """One evaluation, of rows that are encoded as the model encodes them.
-
-    Attributes:
-        model: the classifier, or the prediction of a number.
-    """
+    """One evaluation of a `model`, on rows that are encoded as the model encodes them."""
 
     released, phase = "evaluation", "score and encrypt"
     options: EvaluationOptions

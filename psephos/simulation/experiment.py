@@ -29,7 +29,7 @@ class Simulation:
     """Result of an experiment. It contains the secrets of all simulated parties.
 
     Attributes:
-        results: the result of each run, with `accuracy`, `privacy`, `weights`, `as_json()` and so on.
+        results: of each run, with `accuracy`, `privacy`, `weights`, `as_json()` and so on.
         transcript: every message; with `Transcript(secrets=True)` also every role's view.
         evaluation: all evaluated classifiers, and the sums that the curator opened.
         classes: the K labels.
@@ -84,12 +84,9 @@ class Simulation:
         return self.evaluation.counts
 
     def plot(self, axes: Any = None) -> Any:
-        """Plot accuracy against epsilon, with the mean and standard deviation over the draws.
+        """Plot accuracy against epsilon, mean and standard deviation over the draws, on axes that are returned.
 
         Classifiers without noise are horizontal lines. Needs matplotlib (the extra `report`).
-
-        Returns:
-            The axes.
         """
         if axes is None:
             import matplotlib.pyplot as plt

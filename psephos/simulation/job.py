@@ -1,8 +1,6 @@
 """The job of `psephos run`: read a table, release one private classifier, and write it with its card and its result.
 
-The job simulates a tally (`psephos.simulation.tally`) that draws one release by one method, and opens only what that
-method needs: by default the counts of the parties' votes on public samples (Hamm 2016), to which the classifier is
-fitted; for own-data a sum with noise, and for avg the sum of parameters.
+It is a tally (`psephos.simulation.tally`) with one release by one method, which opens only what that method needs.
 """
 
 from __future__ import annotations
@@ -41,13 +39,7 @@ from psephos.specs.terms import PublicTerms
 
 
 class Job:
-    """One run of the main job.
-
-    Attributes:
-        options: the options, with the chosen method, learners and value of `reveal`.
-        split: which party holds which rows.
-        method: the released method.
-    """
+    """One run of the main job; `options` have the chosen `method`, learners and value of `reveal`."""
 
     def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
         """Read the data, assign rows to parties, and choose the method from public values."""

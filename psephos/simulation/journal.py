@@ -1,16 +1,8 @@
 """The journal of a simulation: what a long run stores on disk, so that it can be interrupted and continued.
 
-A journal is a directory with one `Store` (psephos.protocol.storage.store), whose transactions keep it consistent:
-
-* **A sum**, after every batch of parties: the products of the curator and of each holder with the parties in them, the
-  sum in the clear, and the digests of the batch's messages. The parties of a committed batch are not simulated again; a
-  batch that was interrupted is simulated from its start.
-* **A run of a driver** (`Driver(store=journal.store)`): the states of the roles and their messages.
-* **A sweep of many trials** (`psephos reproduce`): the result of each.
-
-A continued run needs the same version of Psephos, and the same round, keys and shares. **A journal therefore contains
-the secrets of all simulated roles**: the holders' key shares and the parties' signing keys. It is readable by its owner
-only; real roles never write one. Delete it with `Journal.delete` when the run is finished.
+It is a directory with one `Store`, which has a sum after every batch of parties, the states of a driver's roles, or the
+results of a sweep's trials. **It contains the secrets of all simulated roles**, key shares and signing keys too, and is
+readable by its owner only; delete it with `Journal.delete` when the run is finished.
 """
 
 from __future__ import annotations
@@ -42,14 +34,7 @@ _FILE, _FORMAT = "journal.sqlite", 3
 
 @dataclass
 class SumState:
-    """Progress of a sum.
-
-    Attributes:
-        products: the product of the curator, then that of each holder.
-        plaintext_sum: the sum of the same vectors in the clear, shape (plan.length,), int64 or Python integers.
-        seconds: phase -> wall-clock seconds so far.
-        memory_mb: peak memory so far, in MB.
-    """
+    """Progress of a sum: the products of the curator and of each holder, and the sum of the vectors in the clear."""
 
     products: list[BallotProduct]
     plaintext_sum: NDArray[Any] = field(repr=False)
@@ -63,12 +48,7 @@ class SumState:
 
 
 class Journal:
-    """A directory that one run at a time writes to. A context manager that closes it.
-
-    Attributes:
-        path: the directory.
-        store: the store in it.
-    """
+    """A directory that one run of one version at a time writes to. A context manager that closes it."""
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
         """Create a journal, or open one to continue its run."""
@@ -124,11 +104,7 @@ class Journal:
 
 
 class SumJournal:
-    """The part of a journal that belongs to one sum.
-
-    Attributes:
-        round: the terms of the sum, with the nonce of its first run.
-    """
+    """The part of a journal that belongs to one sum; `round`: its terms, with the nonce of its first run."""
 
     def __init__(self, store: Store, round_: Round, label: str = "") -> None:
         """Open the sum, or store its round if it is new."""

@@ -1,8 +1,4 @@
-"""The keys of a simulation: the holders' shared Paillier key and the parties' signing keys, made in one process.
-
-Since a simulation runs every role, a dealer inside `setup_keys` may make and share the key. Alternatively the holders
-generate it together, as they do in a study, which takes minutes instead of seconds.
-"""
+"""The keys of a simulation, made in one process by a dealer, or by the holders together as in a study."""
 
 from __future__ import annotations
 
@@ -34,11 +30,7 @@ _SEED_BYTES = 32
 
 @dataclass(frozen=True)
 class SigningKeys(Sequence[SigningKey]):
-    """The parties' signing keys, each made from its seed when it is read. They cannot be pickled.
-
-    Attributes:
-        seeds: the seeds of all parties, 32 bytes each, concatenated. Secret.
-    """
+    """The parties' signing keys, each made from its 32-byte seed when it is read. They cannot be pickled."""
 
     seeds: bytes = field(repr=False)
 
@@ -64,14 +56,7 @@ class SigningKeys(Sequence[SigningKey]):
 
 @dataclass(frozen=True)
 class KeySetup:
-    """All keys of a simulation.
-
-    Attributes:
-        threshold_key: the public key with the holders' verification values.
-        roster: the parties' verification keys.
-        shares: the holders' key shares, in order. Secret.
-        signing_keys: the parties' signing keys. Secret.
-    """
+    """All keys of a simulation: public ones, and the holders' shares and the parties' signing keys. Secret."""
 
     threshold_key: ThresholdKey
     roster: Roster = field(repr=False)
@@ -95,12 +80,10 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
     """Make a Paillier key, shared among the first `holders` parties, and the signing keys of all parties.
 
     Args:
-        parties: number of parties M, at least 2.
+        parties: M, at least 2.
         key_bits: length of the modulus in bits.
-        degree: the exponent s of the Damgard-Jurik plaintext space n^s, 1 to 4;
-            `psephos.protocol.paillier.packing.best_degree` returns the one that suits a vector.
-        holders: number of key holders n, n <= M.
-        threshold: number of holders that can decrypt t, 1 <= t <= n; with keys = "ceremony" as in `CeremonyTerms`.
+        degree: the exponent s of the Damgard-Jurik plaintext space n^s, 1 to 4.
+        holders, threshold: n key holders, n <= M, of whom t open a sum; with keys = "ceremony" as in `CeremonyTerms`.
         keys: "dealer": one process makes and shares the key; "ceremony": simulate the holders' key generation.
         test_key: allow a key too short to protect anything.
         transcript: records the messages of a ceremony; a dealer sends none.
@@ -146,11 +129,7 @@ def setup_run_keys(options: Any, degree: int, transcript: Transcript | None, pro
 
 
 def register(parties: int, randomness: Randomness = SYSTEM) -> tuple[Roster, SigningKeys]:
-    """Generate the signing keys of `parties` parties.
-
-    Returns:
-        The roster of verification keys, and the signing keys.
-    """
+    """Generate the signing keys of `parties` parties, and the roster of their verification keys."""
     seeds, keys = bytearray(), bytearray()
     for _ in range(parties):
         key = SigningKey.generate(randomness)
@@ -167,11 +146,7 @@ def run_ceremony(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> list[KeyShare]:
-    """Simulate the key ceremony of all holders.
-
-    Returns:
-        The key shares, in the order of the holders.
-    """
+    """Simulate the key ceremony of all holders, and return their key shares in order."""
     holders = [CeremonyHolder(terms, j, randomness=coins(name)) for j, name in enumerate(terms.names, 1)]
     candidates = 0
 

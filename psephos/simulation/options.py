@@ -140,9 +140,8 @@ class RunOptions(KeyOptions, DataOptions):
 class HolderOptions(RunOptions):
     """Options of a run with key holders, which are some of the parties.
 
-    Attributes:
-        usual_holders: number of key holders where `holders` is None and there are as many parties.
-        joint: whether the parties, or the holders, add the noise in shares, so that the curator learns no exact sum.
+    `usual_holders`: their number where `holders` is None. `joint`: whether the parties, or the holders, add the noise
+    in shares, so that the curator learns no exact sum.
     """
 
     holders: int | None = option(

@@ -83,7 +83,6 @@ class PathakRun:
     """Result and cost of a run of the protocol.
 
     Attributes:
-        terms: the agreed terms.
         parameters: w_s, float64 of shape (d,). Public.
         total: K w_s in integer units of the grid. Public.
         contributions: what each party added to the sum, by name. Secret; only a simulation has it.

@@ -15,13 +15,7 @@ from psephos.simulation.tally import simulate_average, simulate_tally
 
 @dataclass(frozen=True)
 class SimulatedProtocol:
-    """How a protocol is simulated.
-
-    Attributes:
-        options: the class of its options.
-        run: runs it.
-        fixed: options whose values make a run one of this protocol.
-    """
+    """How a protocol is simulated; `fixed`: options whose values make a run one of this protocol."""
 
     options: type[Any]
     run: Callable[..., RunResult]

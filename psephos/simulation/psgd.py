@@ -93,8 +93,7 @@ class DescentRun:
 
     Attributes:
         w: the final iterate, (d,).
-        steps: number of sums taken, including those of interrupted runs that this one continues.
-        resumed_at: number of sums that the earlier runs had taken.
+        steps, resumed_at: number of sums taken in all, and by interrupted runs that this one continues.
         opened: the sums that this run took, in lattice units.
         sums_equal_reference: whether each of them equals the sum of the vectors that the parties encrypted; None if
             this run took no step.

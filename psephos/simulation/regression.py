@@ -33,23 +33,14 @@ Array = NDArray[np.float64]
 
 
 class RegressionRun(RowSum):
-    """One regression.
-
-    Attributes:
-        scaler: clips encoded rows to the ranges of the public ones, and scales them, as in a study. Public.
-    """
+    """One regression; `scaler`: public, clips encoded rows to the ranges of public ones and scales them."""
 
     released, phase = "newton", "sum and encrypt"
     options: JobOptions
     spec: RegressionSpec
 
     def __init__(self, options: JobOptions, split: Split | None = None) -> None:
-        """Read the data, assign rows to parties, and plan from public values.
-
-        Args:
-            options: of the run.
-            split: rows that are assigned already, with float64 labels, in place of those that the options name.
-        """
+        """Assign rows to parties, in place of `split` those that the options name, and plan from public values."""
         if options.task != "regression":
             raise InvalidParameter("a numeric label is predicted with --task regression")
         options, split = load_split(options, split)
@@ -80,11 +71,7 @@ class RegressionRun(RowSum):
         return rows if self.split.persons is None else (*rows, self.split.persons[self.split.parties[number]])
 
     def run(self, **context: Any) -> tuple[RegressionResult, RegressionModel]:
-        """Take the encrypted sum, and release the prediction.
-
-        Returns:
-            The result, and the contents of the model file.
-        """
+        """Take the encrypted sum, and return the result and the contents of the model file."""
         return self.release(self.sum(**context))
 
     def release(self, done: EncryptedSum) -> tuple[RegressionResult, RegressionModel]:
@@ -107,11 +94,9 @@ class RegressionRun(RowSum):
         return result, self._model(result, weights)
 
     def errors(self, weights: Array, *, references: bool = True) -> dict[str, RegressionError]:
-        """Return the errors on the held-out rows, by predictor (`psephos.results.regression.PREDICTORS`). Secrets.
+        """Return the errors of released weights of scaled rows, (d + 1,), on the held-out rows, by predictor. Secrets.
 
-        Args:
-            weights: the released prediction of scaled rows, (d + 1,).
-            references: whether to fit least squares and Huber regression to all private rows.
+        `references`: whether to fit least squares and Huber regression to all private rows.
         """
         if len(self.split.y_test) < 2:
             return {}

@@ -104,14 +104,10 @@ class KeyedRun:
         label: str = "",
         minimum_ballots: int | None = None,
     ) -> EncryptedSum:
-        """Take one encrypted sum.
+        """Take one encrypted sum of each party's `data`, as `Spec.prepare` returns it, or of vectors (M, length).
 
-        Args:
-            spec: what is summed.
-            data: each party's own, as `Spec.prepare` returns it, or their vectors (M, length).
-            phase: what progress and timings call it.
-            label: what a journal calls it.
-            minimum_ballots: where it is not the options' own.
+        `phase`: what progress and timings call it. `label`: what a journal calls it. `minimum_ballots`: where it is not
+        the options' own.
         """
         chosen, keys = self._chosen, self.keys_for(spec)
         minimum = chosen.get("min_ballots") if minimum_ballots is None else minimum_ballots
@@ -140,9 +136,6 @@ class RowSum(ABC):
     Attributes:
         released: what a budget file calls the release.
         phase: what progress calls the parties' work.
-        options: the options, whose number of parties is that of the table.
-        split: who holds which rows.
-        spec: what is summed, by public values.
     """
 
     released: ClassVar[str]

@@ -73,7 +73,6 @@ class Population:
         parameters: every party's ridge classifier, float64 (M, d), or (M, K, d) for several classes. A secret.
         voters: what each party votes with. A secret.
         present: numbers of the parties that take part, in order.
-        options: of the run.
     """
 
     split: Split
@@ -358,10 +357,7 @@ class SumExperiment(KeyedRun):
 def run_experiment(
     options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], context: RunContext
 ) -> tuple[SumExperiment, dict[str, Any]]:
-    """Check the options, split the data, train, take the sums, release and measure.
-
-    Return the experiment, and the fields of its result.
-    """
+    """Check the options, split the data, train, release and measure; also return the fields of the result."""
     if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):
         raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
     options, split = load_split(options, context.get("data"))

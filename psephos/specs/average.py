@@ -84,12 +84,7 @@ class _VectorSum(_ExactSum):
 
 @dataclass(frozen=True)
 class VectorSpec(_VectorSum):
-    """A sum of integer vectors that the parties have computed.
-
-    Attributes:
-        bounds: their length and the range of their entries.
-        about: 32 bytes that name what the vectors are.
-    """
+    """A sum of integer vectors within `bounds` that the parties have computed; `about`: 32 bytes that name them."""
 
     bounds: VectorFormat
     about: bytes
@@ -112,10 +107,9 @@ class VectorSpec(_VectorSum):
 
 @dataclass(frozen=True)
 class AverageSpec(_VectorSum):
-    """The average of the parties' ridge parameters.
+    """The average of the parties' ridge parameters, (d,) for two classes, (K, d) for more.
 
     Attributes:
-        features, classes: d and K; parameters have shape (d,) for two classes, (K, d) for more.
         radius: of the ball that each party's parameters are projected on.
         lam: the ridge lambda of the parties' classifiers.
         request: the privacy that `release` is asked for.

@@ -157,8 +157,7 @@ def encode_releases(releases: tuple[Release, ...]) -> str:
 def stated_releases(study: Study) -> tuple[Release, ...]:
     """Return what a study says that the model it evaluates was released with before, the latest first; () for nothing.
 
-    Raises StudyError for a text that `encode_releases` does not write, or one with control characters, which JSON
-    hides from the check of a study's texts.
+    Raises StudyError for a text that `encode_releases` does not write, or with control characters, which JSON hides.
     """
     text = str(study.parameters.get("released", ""))
     if not text:

@@ -37,12 +37,7 @@ class NoisySumSpec(SumSpec):
         release_plan: what is summed, and under which noise.
         shares: the shares of the noise; None is for analyses of the exact sum.
         auxiliary: what the parties vote on, where they do.
-        colluders: parties (or key holders, where these add the noise) that may tell each other their noise, as it was
-            agreed.
-        simulation_seed: draws the noise from a seed: for simulations only.
-        noise_from: who adds the noise.
-        persons: the column of the parties' tables that names persons, where a person with all rows at a party is
-            protected; "" where every row is a record of its own.
+        colluders, simulation_seed, noise_from, persons: as in `PrivacyTerms`.
     """
 
     parameters: ClassVar[Mapping[str, Any]] = {"colluders": COLLUDERS, "dropouts": 0}

@@ -51,7 +51,7 @@ class PsgdSpec(Spec):
 
     Attributes:
         options: what was asked for.
-        agreement: steps, step sizes, noise and guarantee that follow (`psephos.curator.psgd.agreement.agree`).
+        agreement: what follows: steps, step sizes, noise and guarantee.
         sizes: rows of each party, which a study makes public.
         simulation_seed: draws the noise from a seed: for simulations only.
     """

@@ -75,11 +75,7 @@ def plan_study(terms: StudyTerms, progress: Progress = silent, *, anew: bool = F
 
 
 def spec_of(terms: StudyTerms) -> Spec:
-    """Return the specification of a study's protocol.
-
-    Raises StudyError for a method or parameters that the protocol does not have, and for parameters that do not go
-    together.
-    """
+    """Return the specification of a study's protocol; raises StudyError for terms that it does not have or allow."""
     check_study(terms.study)
     spec = plan_study(terms)
     spec.check_study(terms.study)

@@ -32,9 +32,8 @@ _STEP = ("coordinates", "offset", "ridge", "limit", "radius", "scale", "norm")
 class RehearsedSpec(NoisySumSpec):
     """One step from a public model, private for each party (docs/theory.md, "The rehearsed step").
 
-    Attributes:
-        rehearsal: what the step was expected to gain; None where the step is an agreed one.
-        rows: the announced number of rows of all parties. labelled: the number of labelled public rows.
+    `rehearsal`: what it was expected to gain; None for an agreed step. `rows`, `labelled`: announced rows of all
+    parties, and labelled public rows.
     """
 
     methods = ("rehearsed",)

@@ -1,8 +1,4 @@
-"""What must not leak from a protocol: the inventory that every specification declares (`Spec.secrets`).
-
-The audit tests, for each coalition, whether a secret comes through (docs/audit.md); what is public or granted
-to a coalition by design is said there. Secrets that several protocols have in common are defined here once.
-"""
+"""What must not leak from a protocol: the inventory that every specification declares, and an audit tests."""
 
 from __future__ import annotations
 
@@ -16,10 +12,7 @@ class Secret:
 
     Attributes:
         name: the column of the audit's matrix; unique in a protocol.
-        owner: whose it is.
-        description: what it is, in one sentence.
-        by_attack: whether it is tested against roles that deviate. Otherwise it is tested against the views of roles
-            that follow the protocol.
+        by_attack: whether it is tested against roles that deviate; otherwise against the views of roles that do not.
     """
 
     name: str

@@ -59,14 +59,7 @@ class PublicTable(Protocol):
 
 @dataclass(frozen=True)
 class StudyTerms:
-    """A study and its public table.
-
-    Attributes:
-        study: what everybody signed.
-        public: what was read from the public file.
-
-    Raises StudyError when this is not the table that the study was signed about.
-    """
+    """A study and its public table; raises StudyError when this is not the table that the study was signed about."""
 
     study: Study
     public: PublicTable = field(repr=False)
@@ -137,10 +130,7 @@ def type_of_parameter(default: Any) -> type:
 
 
 def decode_parameters(study: Study, parameters: Parameters) -> dict[str, Any]:
-    """Return the protocol's parameters that a study states, matrices as float64 (d, r).
-
-    Raises StudyError for what is no such matrix.
-    """
+    """Return the parameters that a study states, matrices as float64 (d, r); raises StudyError for what is none."""
     stated = {name: value_of(study, parameters, name) for name in parameters if name in study.parameters}
     matrices = {name: _matrix(name, stated[name], len(study.features)) for name in MATRICES if name in stated}
     return stated | matrices

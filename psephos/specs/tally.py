@@ -40,13 +40,9 @@ HONEST_VOTE = Secret(
 
 @dataclass(frozen=True)
 class TallySpec(SumSpec):
-    """Counts of votes on public auxiliary samples.
+    """Counts of votes on public auxiliary samples of K classes.
 
-    Attributes:
-        auxiliary: the samples, float64 (N, d).
-        classes: K.
-        method: what `release` makes of the counts, where one method is agreed on.
-        request: the privacy that `release` is asked for.
+    `method`: what `release` makes of the counts, for `request`, where one method is agreed on.
     """
 
     methods = ("statistic", "soft", "vote")

@@ -31,10 +31,10 @@ class PublicTerms:
         parties: M.
         class_names: the classes in the order of their numbers, where a protocol agrees on names.
         method: what is released, where the protocol has several methods.
-        labels: of the public samples: class numbers (N,), -1 where there is none, or numbers (N,), NaN where there is
-            none; None where no sample has one.
+        labels: of the public samples, (N,): class numbers, -1 for none, or numbers, NaN for none; None where none has
+            one.
         rows: the announced number of rows of all parties together; None for the protocol's usual number.
-        agreed: parameters that are agreed on, which take the place of what a public rule gives; matrices as arrays.
+        agreed: parameters that take the place of what a public rule gives; matrices as arrays.
     """
 
     auxiliary: AuxiliarySet = field(repr=False)
@@ -73,8 +73,7 @@ class PrivacyTerms:
         delta: of the release; a delta of 0 chooses noise of a pure epsilon.
         mechanism: the noise; None for the protocol's own.
         unit: what is protected, where the protocol leaves the choice.
-        persons: the column of the parties' tables that names persons, where a person with all rows at a party is
-            protected; "" where every row is a record of its own.
+        persons: the column that names persons, where a person with all rows at a party is protected; else "".
         colluders: parties (or key holders, where these add the noise) that may tell each other their noise.
         dropouts: parties that may be absent.
         holders: the number of key holders where these add the noise; 0 where the parties do.
