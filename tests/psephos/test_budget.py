@@ -6,16 +6,11 @@ import json
 import math
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -27,14 +22,12 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
 from psephos.results import Result, TallyResult
-from psephos.results.card import model_card
 from psephos.simulation.charges import SumCharges
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
 from psephos.simulation.job import Job
 from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.regression import RegressionRun
 from psephos.simulation.tally import simulate_average, simulate_tally
 from tests.psephos.simulation.test_job import patients
 
@@ -172,25 +165,6 @@ def test_a_release_and_its_evaluation_add_up(table: Path, tmp_path: Path) -> Non
     assert totals(tmp_path / "b")["record"].epsilon == 4.0, "another sum has other noise"
 
 
-def test_a_regression_is_charged(tmp_path: Path) -> None:
-    generator = np.random.default_rng(2)
-    frame = pd.DataFrame({"a": generator.normal(size=240), "owner": [f"h{n % 6}" for n in range(240)]})
-    frame.assign(days=(5 + 2 * frame["a"]).round(3)).to_csv(tmp_path / "table.csv", index=False)
-    fields: dict[str, Any] = {"label": "days", "party": "owner", "public": "h5", "task": "regression", "unit": "record"}
-    more = {"budget": str(tmp_path / "b"), "budget_limit": "2.5", "mechanism": "discrete-laplace"}
-    job = RegressionRun(JobOptions(**KEYS, **fields, **more, data=str(tmp_path / "table.csv"), epsilon=(2.0,)))
-    spy = Spy(tmp_path / "b")
-    result, model = job.run(roles={"party 0": spy})
-    assert spy.charged == [1]
-    assert totals(tmp_path / "b")["record"].epsilon == 2.0
-    (charge,) = charges(tmp_path / "b")
-    assert (charge.epsilon, charge.delta) == (result.privacy.epsilon, result.privacy.delta)
-    assert "epsilon 2, delta" in model_card(model, result, job.split)
-    assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
-    with pytest.raises(BudgetExceededError):
-        job.run()
-
-
 def test_another_dealing_of_the_same_rows_has_other_shards(table: Path, tmp_path: Path) -> None:
     public = tmp_path / "public.csv"
     rows = [line for line in table.read_text().splitlines() if line.startswith(("hospital", "8;"))]
@@ -201,23 +175,6 @@ def test_another_dealing_of_the_same_rows_has_other_shards(table: Path, tmp_path
 
 
 # -- when
-
-
-class Spy:
-    """Takes the place of a party, and looks into the budget file before the party sends anything."""
-
-    def __init__(self, budget: Path) -> None:
-        self.budget, self.charged = budget, list[int]()
-
-    def __call__(self, honest: Role) -> Role:
-        start = honest.start
-
-        def look() -> Any:
-            self.charged.append(len(charges(self.budget)))
-            return start()
-
-        honest.start = look  # type: ignore[method-assign]
-        return honest
 
 
 def test_a_curator_is_charged_before_it_draws_its_noise(table: Path, tmp_path: Path) -> None:
@@ -300,13 +257,6 @@ def test_an_interrupted_run_has_been_charged_and_continues_for_nothing(table: Pa
         Job(replace(options, journal=str(tmp_path / "another"))).run()
 
 
-def test_a_descent_that_continues_is_charged_once(tmp_path: Path) -> None:
-    small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b"), "journal": str(tmp_path / "j")}
-    for _ in range(2):
-        simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
-    assert len(charges(tmp_path / "b")) == 1
-
-
 def test_a_run_that_may_choose_its_noise_is_refused_where_neither_fits(table: Path, tmp_path: Path) -> None:
     """`auto` may take discrete Laplace noise, whose delta is next to nothing; a method that is named may not."""
     for number, (method, limit, fits) in enumerate(
@@ -365,27 +315,6 @@ def test_copies_of_a_journal_of_a_descent_release_one_classifier(tmp_path: Path)
     with pytest.raises(BudgetExceededError):
         simulate_psgd(second)
     assert len(charges(tmp_path / "b")) == 1
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from psephos.simulation.job import Job
-from tests.psephos.test_budget import options_of
-
-def progress(what, done, total):
-    if what.startswith("sum noisy") and done:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Job(options_of(Path(sys.argv[1]), Path(sys.argv[2]))).run(progress=progress)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_before_its_release_has_been_charged(table: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(table), str(tmp_path / "b")], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert totals(tmp_path / "b")["party (hospital)"].epsilon == 1.0
 
 
 # -- what is shown

@@ -34,7 +34,6 @@ STUDY = [
     *(f"study {name}" for name in ("identity", "new", "show", "sign", "budget", "try")),
     *("join", "agent", "status"),
 ]
-PLAN = ("plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key")
 TINY = ("--parties", "4", "--key-bits", "512", "--test-key", "--holders", "3", "--threshold", "2", "--workers", "1")
 
 
@@ -128,33 +127,6 @@ def test_few_modules_are_imported_before_ctrl_c_is_handled() -> None:
     code = "import sys; before = set(sys.modules); import psephos.cli.main; print(*sorted({*sys.modules} - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"typing", "typer", "numpy"} & set(done.stdout.split())
-
-
-@pytest.mark.slow
-def test_a_closed_pipe_prints_one_line() -> None:
-    with started(
-        "plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key", "--json"
-    ) as run:
-        assert run.stdout is not None
-        run.stdout.close()
-        assert run.stderr is not None
-        lines = run.stderr.read().splitlines()
-    assert [line for line in lines if "WARNING" not in line] == [
-        "psephos: the result could not be written to standard output: Broken pipe"
-    ]
-    assert run.returncode == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
-def test_a_full_disk_prints_one_line() -> None:
-    with Path("/dev/full").open("w") as full, started(*PLAN, stdout=full) as run:
-        assert run.stderr is not None
-        assert (
-            run.stderr.read()
-            == "psephos: the result could not be written to standard output: No space left on device\n"
-        )
-    assert run.returncode == 1
 
 
 @pytest.mark.parametrize(

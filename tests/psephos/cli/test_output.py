@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,24 +92,6 @@ def test_one_command_at_a_time_computes_a_release_for_a_directory(tmp_path: Path
         (place / MODEL_FILE).touch()
     with pytest.raises(InvalidParameter), output_directory(place, "a classifier"):
         pass
-
-
-@pytest.mark.slow
-def test_a_command_that_was_killed_keeps_no_directory(tmp_path: Path) -> None:
-    code = (
-        "import sys, pathlib; from psephos.cli.shared import output_directory\n"
-        "with output_directory(pathlib.Path(sys.argv[1]), 'it'): print(flush=True); input()"
-    )
-    holder = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        with pytest.raises(InvalidParameter), output_directory(tmp_path, "it"):
-            pass
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        with output_directory(tmp_path, "it"):
-            pass
 
 
 def test_texts_of_others_control_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

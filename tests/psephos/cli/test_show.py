@@ -12,9 +12,8 @@ from rich.console import Console
 from psephos.cli.show import _show_matrix, show, show_table
 from psephos.results import Result
 from psephos.results.base import AuditedCell, Matrix
-from psephos.results.runs import ComposedCost
 from tests.psephos.results.test_report import audits, experiments
-from tests.psephos.results.test_results import OPTIONS, TALLY
+from tests.psephos.results.test_results import TALLY
 
 WIDTHS = (80, 120)
 WORDS = st.text("abcdefghij", min_size=1, max_size=14)
@@ -63,25 +62,6 @@ def test_markup_in_cells_is_printed_literally() -> None:
     stream = io.StringIO()
     show_table(Console(file=stream, width=80), "", ["class"], [["[red]"]])
     assert "[red]" in stream.getvalue()
-
-
-@pytest.mark.parametrize("verbose", [False, True])
-def test_the_cost_of_all_releases_is_stated_once(verbose: bool) -> None:
-    """A figure repeats it in a report, where it may be copied without the page."""
-    from dataclasses import replace
-
-    cost = ComposedCost(2, 2.0, 1e-9)
-    several = replace(TALLY, composed=cost, by_epsilon={"1": TALLY.accuracy, "2": TALLY.accuracy})
-    assert several.page().several_releases
-    assert "Whoever published" in several.page().panels[0].note
-    assert render(several, 80, verbose=verbose).count("Whoever published") == 1
-
-
-def test_conditions_of_a_privacy_statement_are_always_shown() -> None:
-    from dataclasses import replace
-
-    joint = replace(TALLY, colluders=2, options=OPTIONS | {"reveal": "statistic"})
-    assert "Colluders: 2" in render(joint, 80, verbose=False)
 
 
 def test_an_audit_says_what_each_coalition_learns_and_marks_the_unexpected() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from psephos.curator.class_shares import with_class_shares
-from psephos.data.datasets import load
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.job import Job
 from psephos.simulation.options import TallyOptions
@@ -61,15 +60,6 @@ def test_shares_of_other_classes_are_refused_before_anything_is_trained(
 ) -> None:
     with pytest.raises(InvalidParameter, match="share"):
         a_job(tmp_path, method="own-data", class_shares=shares)
-
-
-def test_a_simulation_refuses_shares_of_other_classes_before_anything_is_trained() -> None:
-    data = load("breast-cancer")
-    stated = tuple(f"{name}=0.5" for name in data.classes)
-    assert TallyOptions(methods=("avg",), class_shares=stated).deal(data).dataset.classes == data.classes
-    for shares in (("ill=0.5", "well=0.5"), (stated[0],), (*stated, "more=0.5")):
-        with pytest.raises(InvalidParameter, match="share"):
-            TallyOptions(methods=("avg",), class_shares=shares).deal(data)
 
 
 def test_shares_are_in_the_order_of_the_classes() -> None:

@@ -8,7 +8,6 @@ is sampled.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,18 +17,11 @@ from scipy.special import gammaln, kve
 
 import psephos.specs.noisy as statistic_module
 from psephos.audit.studies import trial
-from psephos.curator.psgd import bounds
-from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.curator.statistic import StatisticPlan
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, Shares, shares_of
-from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_delta
-from psephos.simulation import psgd as psgd_module
-from psephos.simulation.job import Job
-from psephos.simulation.options import JobOptions, TallyOptions
-from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.options import TallyOptions
 from psephos.simulation.tally import simulate_tally
-from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import describe_study
@@ -130,15 +122,6 @@ def least_holders(parties: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("parties", PARTIES)
 @pytest.mark.parametrize("law", [None, "gaussian"])
-def test_run(parties: int, law: Law | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = table(tmp_path / "t.csv", parties)
-    job = Job(JobOptions(**arguments, mechanism=law, method="own-data", workers=1))
-    assert (job.options.key_holders, job.options.opening_threshold) == least_holders(parties)
-    check(*planned(monkeypatch, job.run), parties, job.options.opening_threshold - 1)
-
-
-@pytest.mark.parametrize("parties", PARTIES)
-@pytest.mark.parametrize("law", [None, "gaussian"])
 @pytest.mark.parametrize("method", ["statistic", "own-data", "whitened"])
 def test_simulate_tally(
     parties: int, law: Law | None, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,79 +145,7 @@ def test_a_study(parties: int, holders: int, threshold: int, what: str) -> None:
     check(spec.release_plan, spec.shares, parties, threshold - 1)
 
 
-# -- descents
-
-
-def check_descent(agreed: Agreement, options: Any, parties: int, coalition: int) -> None:
-    """As `check`: the fixed noise of Algorithm 1 against a coalition, Gaussian shares against one party more too."""
-    series = agreed.series
-    if options.variant == "gaussian":
-        l2 = agreed.sensitivity / series.pitch
-        unknown = series.step_scale * (parties - coalition - 1)
-        delta = options.delta - agreed.guarantee.delta_samplers
-        assert gaussian_delta(series.steps**0.5 * l2, options.epsilon, unknown**0.5) <= delta
-        sigma = series.pitch * unknown**0.5
-        assert gaussian_delta(series.steps**0.5 * agreed.sensitivity, options.epsilon, sigma) <= options.delta
-    else:
-        variance = sum(sorted(sigma**2 for sigma in series.fixed_sigmas)[: parties - coalition])
-        slack = bounds.compute_slack(options.epsilon, options.lam, agreed.descent.records, options.phi.smoothness)
-        needed = bounds.sigma_from_density_ratio(
-            series.dimension, slack.epsilon, options.delta, sensitivity=2 * options.phi.lipschitz
-        )
-        assert variance**0.5 >= needed * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("parties", PARTIES)
-@pytest.mark.parametrize("variant", ["paper", "gaussian"])
-def test_simulate_psgd(parties: int, variant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = PsgdOptions(parties=parties, variant=variant, steps=3)
-    seen: list[Agreement] = []
-
-    def stop(*arguments: Any) -> Agreement:
-        seen.append(agree(*arguments))
-        raise _SeenError
-
-    monkeypatch.setattr(psgd_module, "agree", stop)
-    with pytest.raises(_SeenError):
-        simulate_psgd(options)
-    assert options.coalition == options.opening_threshold - 1 == 1
-    check_descent(seen[0], options, parties, 1)
-
-
-@pytest.mark.parametrize("parties", PARTIES)
-@pytest.mark.parametrize(("holders", "threshold"), STUDY_HOLDERS)
-def test_a_study_of_gradients(parties: int, holders: int, threshold: int) -> None:
-    made = trial(parties=parties, holders=holders, threshold=threshold, **fields_of("psgd", parties))
-    spec: Any = spec_of(StudyTerms(made.study, AUXILIARY))
-    assert isinstance(spec, PsgdSpec)
-    assert (spec.options.colluders, coalition_of(made.study)) == (threshold - 1, threshold - 1)
-    check_descent(spec.agreement, spec.options, parties, threshold - 1)
-
-
 # -- what is said, and what cannot be
-
-
-@pytest.mark.parametrize("reveal", ["run", "simulate"])
-def test_two_key_holding_parties_leave_no_honest_noise(reveal: str, tmp_path: Path) -> None:
-    """With both to open a sum, one colluder leaves nobody's noise; without colluders the bound is for what it says."""
-    arguments = {**table(tmp_path / "t.csv", 2), "workers": 1}
-
-    def start(**more: Any) -> Any:
-        if reveal == "run":
-            return Job(JobOptions(**arguments, method="own-data", **more)).options
-        return simulate_tally(TallyOptions(**arguments, reveal="statistic", methods=("own-data",), **more))
-
-    with pytest.raises(InvalidParameter, match="--colluders 0"):
-        start()
-    if reveal == "run":
-        assert start(colluders=0).coalition == 0
-
-
-def test_a_study_in_which_all_parties_open_is_refused() -> None:
-    study = trial(parties=3, holders=3, threshold=2, **fields_of("statistic", 3)).study
-    with pytest.raises(StudyError, match="--colluders 0"):
-        spec_of(StudyTerms(replace(study, parameters=study.parameters | {"colluders": 2}), AUXILIARY))
-    assert spec_of(StudyTerms(study, AUXILIARY))
 
 
 @pytest.mark.parametrize(("colluders", "warned"), [(None, False), (0, True), (1, True)])

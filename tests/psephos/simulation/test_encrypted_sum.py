@@ -12,7 +12,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,11 @@ from gmpy2 import jacobi
 
 import psephos
 from psephos.audit.adversary import Tampering
-from psephos.audit.rounds import short_key
-from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
-from psephos.protocol.errors import EngineError, JournalError
+from psephos.protocol.errors import EngineError
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.transcript import Transcript
-from psephos.simulation import encrypted_sum
 from psephos.simulation.encrypted_sum import (
     BATCH,
     EncryptedSum,
@@ -332,33 +328,6 @@ def test_a_worker_gets_only_its_batch(ceremony: KeySetup) -> None:
     assert shared.expected == -(-len(present) * round_.plan.ciphertexts // 3)
     run(round_, ceremony, whole, engine=engine, expected=77)
     assert engine.shared.expected == 77
-
-
-def test_a_journal_of_other_batches_is_refused(ceremony: KeySetup, tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal", {}) as journal:
-        round_ = fresh_round(ceremony)
-        stored = journal.sum_of(round_)
-        state = stored.load(3)
-        product = encrypted_sum._process_batch(
-            encrypted_sum._BatchContext(round_, contribution().with_data(()), "half", 100, 3, record_messages=False),
-            encrypted_sum._make_batch(contribution(), ceremony, range(10), range(10)),
-        ).products[0]
-        state.products = [BallotProduct(round_, *product)] * 4
-        stored.commit(state, [])
-        with pytest.raises(JournalError, match="some, but not all, of the parties 0 to 31"):
-            run(round_, ceremony, contribution(), journal=journal)
-
-
-def test_clear_sums_are_exact_beyond_64_bits() -> None:
-    """As numpy's integers while no sum of all addends reaches 2^62, as Python's from there on."""
-    key = short_key().public_key
-    for largest, kind in ((2**62 // 4 - 1, np.int64), (2**62 // 4, object)):
-        for low, high in ((0, largest), (-largest, 0)):
-            plan = PackingPlan.for_key(key, length=2, addends=4, minimum=low, maximum=high)
-            round_ = SimpleNamespace(plan=plan)
-            total = encrypted_sum._plaintext_sum(round_, [[low, high]] * 4)  # type: ignore[arg-type]
-            assert (total.tolist(), total.dtype) == ([4 * low, 4 * high], kind)
-            assert encrypted_sum._plaintext_sum(round_, []).tolist() == [0, 0]  # type: ignore[arg-type]
 
 
 # -- Dask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.curator.evaluation import Estimate
 from psephos.curator.ledger import Release
 from psephos.data.tables import Encoding
 from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, written_model
@@ -114,15 +112,6 @@ def test_the_estimates_are_those_of_scikit_learn(
     assert result.estimate.rows.value == pytest.approx(ROWS, abs=5)
 
 
-@pytest.mark.parametrize("unit", ["record", "party"])
-def test_the_rows_are_those_that_the_run_held_out(table: Path, regressor: ReleasedRegressor, unit: str) -> None:
-    split = run_of(table, unit=unit).split
-    run = EvaluationRun(options_of(table, unit=unit), regressor)
-    for number in range(5):
-        assert run.rows_of(number)[1].tolist() == split.dataset.y_train[split.held_out[number]].tolist()
-    assert bool(run.cautions) == (unit == "party")  # since the model was released for records
-
-
 def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: ReleasedRegressor) -> None:
     frame = pd.read_csv(table)
     far = table.with_name("far.csv")
@@ -137,18 +126,6 @@ def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: Rel
     assert max(run.rows_of(number)[0][:, 0].max() for number in range(5)) == high < 1e6
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "warned"), [(0.06, 0.01, True), (0.04, 0.01, False), (0.2, 0.1, False), (None, None, False)]
-)
-def test_many_clipped_rows_are_warned_of(
-    result: EvaluationResult, value: float | None, error: float | None, warned: bool
-) -> None:
-    assert result.estimate.errors is not None
-    errors = replace(result.estimate.errors, clipped=Estimate(value, error))
-    page = replace(result, estimate=replace(result.estimate, errors=errors)).page()
-    assert any("clipped" in text for text in page.warnings) == warned
-
-
 def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor: ReleasedRegressor) -> None:
     result = EvaluationRun(options_of(table, epsilon=60.0, unit="party", rows="all"), regressor).run()
     errors = result.estimate.errors
@@ -159,17 +136,6 @@ def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor:
     assert errors.mae.error is not None
     assert abs(errors.mae.value - np.mean(exact)) < 6 * errors.mae.error
     assert "on average over the parties" in result.page().answer
-
-
-def test_the_result_is_a_function_of_the_noisy_sum(table: Path, regressor: ReleasedRegressor) -> None:
-    """With the same noise, a table with one row more changes the estimates and nothing else."""
-    frame = pd.read_csv(table)
-    longer = table.with_name("longer.csv")
-    pd.concat([frame, frame[frame.hospital == "h2"].assign(a=0.1234).head(1)]).to_csv(longer, index=False)
-    first, second = (EvaluationRun(options_of(at, rows="all"), regressor).run() for at in (table, longer))
-    assert first.estimate != second.estimate
-    settled = {"phases": {}, "options": first.options, "dataset": "", "estimate": first.estimate}
-    assert replace(first, **settled) == replace(second, **settled)
 
 
 def test_labels_of_the_other_kind_are_refused(

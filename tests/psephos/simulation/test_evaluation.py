@@ -17,13 +17,9 @@ from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
 from psephos.model import ReleasedClassifier, load_model, written_model
-from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.roles import Role
-from psephos.protocol.transcript import Transcript
 from psephos.results import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import Job
@@ -171,35 +167,6 @@ def test_absent_parties_are_allowed_for_or_refused(table: Path, classifier: Rele
 
 
 # -- what was asked for arrives
-
-
-def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
-    rounds, transcript, steps = list[Round](), Transcript(), list[tuple[str, int, int]]()
-
-    def keep(role: Role) -> Role:
-        rounds.append(role.round)  # type: ignore[attr-defined]
-        return role
-
-    chosen: dict[str, Any] = {"absent": 0.17, "dropouts": 2, "colluders": 1, "holders": 4, "threshold": 2}
-    run = EvaluationRun(options_of(table, **chosen, budget=str(tmp_path / "b"), seed=5), classifier)
-    result = run.run(transcript=transcript, progress=lambda *far: steps.append(far), roles={"holder 4": keep})
-    (made,) = rounds
-    key = made.threshold_key
-    assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 6))
-    assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (4, 2, True, 4)
-    (gone,) = run.options.absent_parties
-    voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
-    assert sorted(voted) == [f"party {number}" for number in range(6) if number != gone]
-    assert steps[-2:] == [("score and encrypt", 0, 5), ("score and encrypt", 5, 5)]
-    assert result.options == run.options.plain()
-    assert (result.dataset, result.class_names, result.method) == (run.split.dataset.name, ["no", "yes"], "newton")
-    assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (5, 1, True)
-    assert result.ciphertexts_per_ballot == made.plan.ciphertexts
-    assert result.bytes_per_ballot == Ballot.encoded_length(made)
-    assert result.released == classifier.model.release
-    assert result.budget is not None
-    assert result.budget.totals[0].epsilon == 1.0
-    assert EvaluationRun(options_of(table), classifier).run().budget is None
 
 
 def test_a_data_set_is_that_of_the_model(tmp_path: Path) -> None:

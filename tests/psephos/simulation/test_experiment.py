@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -18,9 +17,6 @@ import psephos.results
 from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.options import AverageOptions, TallyOptions
-from psephos.simulation.pathak import PathakOptions
-from psephos.simulation.psgd import PsgdOptions
 
 X, y = load_breast_cancer(return_X_y=True)
 NAMES = np.array(["malignant", "benign"])[y]
@@ -237,26 +233,3 @@ def test_numbers_of_numpy_and_paths_are_options_as_those_of_python(protocol: Any
     (result,) = spelled.results
     assert (result.parties, result.epsilon, result.options["seed"]) == (4, 0.5, 3)
     assert psephos.results.Result.from_json(result.as_json()) == result
-
-
-def choices(kind: Any) -> Iterator[Any]:
-    """What a type of literals, or None, offers."""
-    for one in get_args(kind):
-        yield from (one,) if get_origin(kind) is Literal else choices(one)
-
-
-@pytest.mark.parametrize("options", [TallyOptions, AverageOptions, PathakOptions, PsgdOptions])
-def test_every_choice_of_an_option_is_accepted_and_no_other(options: Any) -> None:
-    offered = {name: list(choices(kind)) for name, kind in get_type_hints(options).items()}
-    settings = [{name: choice} for name, offers in offered.items() for choice in offers]
-    for one in settings:
-        more: dict[str, Any] = {"variant": "printed"} if one.get("noise") == "spherical" else {}
-        if one.get("noise_from") == "holders":
-            more = {"reveal": "statistic"}
-        if options is TallyOptions and (one.get("unit") == "record"):
-            more = {"unit": "record", "methods": ("newton",)}
-        options(**(one | more)).check()
-    for name in filter(offered.get, offered):
-        with pytest.raises(InvalidParameter):
-            options(**{name: "another"}).check()
-    assert len(settings) > 4

@@ -143,18 +143,6 @@ def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> Non
         assert job.run().privacy[job.method].mechanism == mechanism
 
 
-def test_a_run_from_a_schema_uses_no_public_rows(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[3] / "docs" / "examples"
-    own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
-    job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
-    job.write(job.run(), tmp_path)
-    model, card = psephos.load_model(tmp_path), (tmp_path / "card.md").read_text()
-    assert (model.model.parties, model.model.classes) == (12, ("ill", "well"))
-    assert [column.fill for column in model.model.encoding.columns] == [145.0, 5.5]
-    assert "Settled by a schema alone" in card
-    assert "of the public rows, whose labels" not in card
-
-
 def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
     JobOptions().check()
     assert JobOptions().compares is False
@@ -248,23 +236,6 @@ def invoke(*words: str) -> Any:
 
 
 KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
-
-
-def test_noise_that_hides_a_release_is_announced_with_it_and_with_no_other() -> None:
-    """The demo shows two releases and writes one of them. What the estimates say is set by hand."""
-    job = Job(JobOptions(**SHORT, dataset="breast-cancer", parties=6, epsilon=(5.0,)), beside=("soft",))
-    outcome = job.run()
-    for hidden in ("soft", "statistic"):
-        privacy = {name: outcome.privacy[name] for name in ("soft", "statistic")}
-        for name, one in privacy.items():
-            assert one.signal is not None
-            privacy[name] = replace(one, signal=replace(one.signal, useless=name == hidden))
-        result = replace(outcome, privacy=privacy)
-        assert any(f"({hidden})" in text for text in result.page().warnings)
-        model = job.model(result)
-        card = model_card(model, result, job.split, None)
-        for said in ("\n".join(model.warnings), card.partition("\n## ")[0]):
-            assert ("hides what was learned" in said) == (hidden == "statistic")
 
 
 def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:

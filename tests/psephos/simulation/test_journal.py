@@ -18,7 +18,6 @@ from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import encode
 from psephos.protocol.transcript import BOARD, SentMessage
 from psephos.simulation.journal import Journal, SumState
@@ -138,14 +137,6 @@ def test_a_damaged_journal_is_reported(written: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(JournalError, match="damaged") if damaged else nullcontext():
             Journal(written, IDENTITY).close()  # nothing at all is a journal that died while it was made
-
-
-def test_a_journal_of_an_older_format_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    path.mkdir(mode=0o700)
-    Store(path / "journal.sqlite", {"version": psephos.__version__, **IDENTITY}).close()
-    with pytest.raises(JournalError, match=r"another run.*format"):
-        Journal(path, IDENTITY)
 
 
 def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> None:

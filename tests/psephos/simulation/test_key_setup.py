@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 from gmpy2 import mpz
 
-from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.protocol.wire import Kind
-from psephos.simulation.key_setup import Keys, register, run_ceremony, setup_keys
+from psephos.simulation.key_setup import Keys, register, setup_keys
 
 
 @pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
@@ -44,11 +41,6 @@ def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
     assert bool(candidates) != by_dealer
     assert candidates == sorted(candidates)
     assert all(tried <= expected for tried, expected in candidates)
-
-
-def test_the_threshold_of_a_ceremony_is_at_most_half_of_the_holders_rounded_up() -> None:
-    with pytest.raises(InvalidParameter, match="threshold of 2,"):
-        setup_keys(5, key_bits=128, holders=4, threshold=3, keys="ceremony", test_key=True)
 
 
 def test_parties_sign_with_the_registered_keys() -> None:
@@ -104,24 +96,3 @@ def test_all_randomness_comes_from_the_given_source(keys: Keys, degree: int) -> 
         setup_keys(4, **arguments, randomness=SimulationRandomness(1, "house"))
     first, second = (register(2)[1].seeds for _ in range(2))
     assert first != second
-
-
-def test_a_replaced_holder_and_progress_in_the_ceremony() -> None:
-    """A batch of candidates is one message of the first holder's."""
-    terms = CeremonyTerms(128, 3, 2, bytes(32), True)
-    steps, seen, transcript = list[tuple[str, int, int]](), list[str](), Transcript()
-
-    def keep(role: Role) -> Role:
-        seen.append(role.name)
-        return role
-
-    shares = run_ceremony(
-        terms, roles={"holder 2": keep}, transcript=transcript, progress=lambda *far: steps.append(far)
-    )
-    assert [share.holder for share in shares] == [1, 2, 3]
-    assert seen == ["holder 2"]
-    batches = [m for m in transcript.messages if m.kind == Kind.MODULUS_SHARES.title and m.sender == "holder 1"]
-    tried = [terms.batch * (k + 1) for k in range(len({message.digest for message in batches}))]
-    assert steps == [("key candidates", n, max(n, round(1 / terms.success))) for n in tried]
-    with pytest.raises(InvalidParameter, match="there is no holder 4"):
-        run_ceremony(terms, roles={"holder 4": keep})

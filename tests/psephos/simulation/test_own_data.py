@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.errors import AlreadyCastError
-from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.simulation.options import AverageOptions, TallyOptions
 from psephos.simulation.tally import simulate_average, simulate_tally
 
@@ -47,22 +45,6 @@ def test_sums_with_ballots_that_are_proved_to_be_bounded(method: str, mechanism:
     options = replace(JOINT, parties=6, methods=(method,), mechanism=mechanism, colluders=1, proofs="valid")
     outcome = simulate_tally(replace(options, key_bits=1024)).as_json()
     assert outcome["tally_equals_plaintext"] is True
-
-
-def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
-    options = replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True)
-    (first, second), repeated = (simulate_tally(options).evaluation.sums["sum noisy own-data"] for _ in range(2))
-    assert [one.sums for one in repeated] == [first.sums, second.sums]
-    assert first.sums != second.sums
-
-
-def test_a_message_depends_on_the_direction_of_the_rows_only() -> None:
-    """Ten times the rows, and each ten times as long: the same integers, so the same message for any size and scale."""
-    generator = np.random.default_rng(0)
-    grid = OwnDataGrid(np.linalg.qr(generator.normal(size=(5, 3)))[0], 3)
-    X, y = generator.normal(size=(4, 5)), np.array([0, 1, 2, 0])
-    once, often = grid.contribution(X, y), grid.contribution(np.tile(10 * X, (10, 1)), np.tile(y, 10))
-    assert np.abs(np.array(once) - np.array(often)).max() <= 1
 
 
 def test_own_data_is_given_to_one_exact_sum() -> None:

@@ -21,14 +21,11 @@ from psephos.parties.pathak import PathakParty
 from psephos.protocol.errors import (
     AgreementError,
     CiphertextError,
-    DataError,
     InvalidParameter,
-    NormError,
     PartyVanishedError,
     ShareRangeError,
     UnexpectedMessageError,
     WeakKeyError,
-    WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
@@ -134,15 +131,6 @@ def test_the_reference_detects_a_changed_contribution() -> None:
     assert not replace(run, contributions={"party 0": first}).shares_equal_reference
 
 
-@pytest.mark.parametrize("place", range(5))
-@pytest.mark.parametrize("comparisons", ["tournament", "all-pairs"])
-def test_the_smallest_party_is_found_at_every_place(place: int, comparisons: str) -> None:
-    sizes = [9, 9, 9, 9, 9]
-    sizes[place] = 8
-    run = play(sizes, variant="printed", comparisons=comparisons)
-    assert noise_of(run) == list(run.contributions[party_name(place)].noise[0])
-
-
 # -- no party's data decide whether it takes part (issue 17, claim 1)
 
 
@@ -180,17 +168,6 @@ def test_one_record_moves_the_parameters_by_at_most_the_sensitivity() -> None:
         ]
         worst = max(worst, *(float(np.linalg.norm(after - before)) for after in moves))
     assert 0.2 * bound < worst <= bound
-
-
-@pytest.mark.parametrize("size", [2, 6, 9])
-def test_fewer_records_than_the_bound_are_weighted_by_the_bound(size: int) -> None:
-    """The gradient of (1/max(n, 6)) sum of the losses + (mu/2) ||w||^2 is 0."""
-    terms = terms_for([size] * 3, variant="public-bound", smallest_size=6)
-    ((X, y),) = records([size])
-    w, signs = np.array(PathakParty(1, X, y, terms)._parameters, float) * terms.pitch, 2 * y - 1
-    gradient = terms.strong_convexity * w - (signs / (1 + np.exp(signs * (X @ w)))) @ X / max(size, 6)
-    assert np.linalg.norm(w) > 0.01
-    assert np.linalg.norm(gradient) < 1e-6
 
 
 # -- what travels
@@ -286,24 +263,6 @@ def test_a_replayed_message_is_refused(kind: Kind) -> None:
         often()
 
 
-def test_a_message_of_another_run_is_refused() -> None:
-    earlier: dict[tuple[Kind, str, str], Post] = {}
-
-    class Recording(Tampering):
-        def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
-            earlier.setdefault((kind_of(post.data), self.name, post.receiver), post)
-            return [post]
-
-    class Replaying(Tampering):
-        def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
-            kind = kind_of(post.data)
-            return [earlier[kind, self.name, post.receiver] if kind is Kind.NOISE_FACTOR else post]
-
-    play([4, 5, 6], everybody=Recording, variant="printed")
-    with pytest.raises(WrongRoundError):
-        play([4, 5, 6], everybody=Replaying, variant="printed")
-
-
 def rewriting(kind: Kind, change: Callable[[bytes], bytes]) -> Change:
     def changed(post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         return [replace(post, data=change(post.data)) if kind_of(post.data) is kind else post]
@@ -349,20 +308,6 @@ def test_an_invalid_ciphertext_is_named(kind: Kind) -> None:
 
 
 # -- bad input
-
-
-def test_a_party_without_valid_records_is_named() -> None:
-    good = records([4, 5, 6])
-    with pytest.raises(DataError, match="party 0"):
-        play([4, 5, 6], data=[(good[0][0] * np.nan, good[0][1]), good[1], good[2]])
-    with pytest.raises(DataError, match="labels"):
-        play([4, 5, 6], data=[(good[0][0], good[0][1] * 2 - 1), good[1], good[2]])
-    with pytest.raises(NormError, match="party 0"):
-        play([4, 5, 6], data=[(good[0][0] * 3, good[0][1]), good[1], good[2]])
-    with pytest.raises(DataError, match="one label per row"):
-        play([4, 5, 6], data=[(good[0][0], good[0][1][1:]), good[1], good[2]])
-    with pytest.raises(AgreementError, match="party 1 has 3 features"):
-        play([4, 5, 6], data=[good[0], records([5], 3)[0], good[2]])
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,10 @@ from psephos.budget import RunBudget
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import fixed_share, step_share
-from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
-    DivergenceError,
     InvalidParameter,
-    PackingError,
-    PartyVanishedError,
     ProofError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
@@ -35,9 +31,7 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Entry, Role, Step
-from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
-from psephos.protocol.wire import Kind
 from psephos.results import Result
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import (
@@ -47,7 +41,6 @@ from psephos.simulation.psgd import (
     _charges,
     clear_descent,
     descend,
-    psgd_roles,
     simulate_psgd,
 )
 
@@ -156,15 +149,6 @@ def test_run_that_is_killed_repeatedly_answers_each_step_once(tmp_path: Path, si
         assert resumed.w == simulate_psgd(OPTIONS).w
 
 
-def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
-    options = replace(OPTIONS, journal=str(tmp_path / "journal"), simulate_noise=False)
-    first = simulate_psgd(options)
-    again = simulate_psgd(options)
-    assert again.w == first.w
-    assert (again.resumed_at, again.sums_equal_reference) == (6, None)
-    assert again.bytes_posted == first.bytes_posted
-
-
 # -- what is opened
 
 
@@ -264,78 +248,6 @@ def test_comparison_detects_a_party_that_encrypts_another_vector(ceremony: KeySe
     assert run_descent(ceremony, roles={"party 1": Liar}).sums_equal_reference is False
 
 
-# -- parties that vanish
-
-
-class AbsentRole(Wrapped):
-    """Receives all messages, and sends nothing in some steps."""
-
-    def __init__(self, role: Role, *steps: int) -> None:
-        super().__init__(role)
-        self.steps, self.absent_parties = steps, True
-
-    def start(self) -> Step:
-        step = self.role.start()
-        return replace(step, state=(step.state, ()))
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        inner, heard = state
-        heard = (*heard, *entries)
-        steps = [int.from_bytes(e.data[-8 * 4 - 20 :][:4], "big") for e in entries if e.kind is Kind.ANNOUNCEMENT]
-        if self.absent_parties and set(steps) & set(self.steps):
-            return Step((inner, heard))
-        return self._go_on(self.role.receive(inner, heard))
-
-    def on_idle(self, state: Any) -> Step | None:
-        inner, heard = state
-        return self._go_on(self.role.receive(inner, heard)) if heard and not self.absent_parties else None
-
-    def _go_on(self, step: Step) -> Step:
-        return replace(step, state=(step.state, ()))
-
-    def result(self, state: Any) -> Any:
-        return self.role.result(state[0])
-
-
-def test_run_stops_without_a_party_and_finishes_the_step_when_it_returns(ceremony: KeySetup) -> None:
-    absent: list[AbsentRole] = []
-
-    def puppet(role: Role) -> Role:
-        absent.append(AbsentRole(role, 3))
-        return absent[0]
-
-    transcript = Transcript()
-    roles = psgd_roles(SMALL, private(), agreed(), ceremony, transcript, Store())
-    driver = Driver(replace_roles(roles, {"party 1": puppet}), transcript=transcript)
-    with pytest.raises(PartyVanishedError, match="step 3: 3 ballots"):
-        driver.run()
-    sent = list(transcript.messages)
-    absent[0].absent_parties = False
-    assert driver.run()["curator"].steps == 5
-    assert transcript.messages[: len(sent)] == sent
-    assert Counter(m.sender for m in transcript.messages if m.kind == "ballot")["party 1"] == 5
-
-
-@pytest.mark.parametrize("variant", ["paper", "gaussian"])
-def test_agreed_dropouts_are_tolerated(ceremony: KeySetup, variant: Any) -> None:
-    options = replace(SMALL, variant=variant, dropouts=1)
-    for steps in ((2, 4), range(1, 6)):
-        result = run_descent(ceremony, options, roles={"party 2": lambda role, steps=steps: AbsentRole(role, *steps)})  # type: ignore[misc]
-        assert result.sums_equal_reference is True
-        assert [len(one.parties) for one in result.opened] == [3 if step in steps else 4 for step in range(1, 6)]
-    gone = {f"party {number}": lambda role: AbsentRole(role, 1) for number in (0, 1)}
-    with pytest.raises(PartyVanishedError):
-        run_descent(ceremony, options, roles=gone)
-
-
-def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
-    class ZeroShares(Wrapped):
-        def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-            return Step(state)
-
-    assert run_descent(ceremony, roles={"holder 1": ZeroShares}).sums_equal_reference is True
-
-
 # -- the job
 
 
@@ -351,22 +263,6 @@ def test_result_of_a_run() -> None:
     assert 1 < document["epsilon_transcript"] <= 6.0
     assert result.noise_source == "simulation"
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"first_step": 100.0}, DivergenceError),
-        ({"step_power": 0.5}, InvalidParameter),
-        ({"radius": 0.0}, InvalidParameter),
-        ({"dataset": "digits"}, InvalidParameter),
-        ({"variant": "gaussian", "delta": 1e-30}, InvalidParameter),
-        ({"variant": "halving", "steps": 60, "key_bits": 64}, PackingError),
-    ],
-)
-def test_a_descent_that_cannot_be_agreed_on_is_refused(change: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        simulate_psgd(replace(OPTIONS, **change))
 
 
 @pytest.mark.parametrize("share", [0.999, 1.0])
@@ -385,20 +281,6 @@ def test_caution_about_a_large_delta(share: float) -> None:
 def pooled() -> LocalLoss:
     parts = private()
     return LocalLoss(np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts]), "logistic")
-
-
-def test_clear_descent_without_noise_is_gradient_descent() -> None:
-    agreement, records = agreed(replace(SMALL, steps=300)), pooled()
-    w = np.zeros(4)
-    for t in range(300):  # more than one block of noise
-        w = agreement.descent.step(w, records.gradient(w), t)
-    coins = np.random.default_rng(1)
-    quiet = clear_descent(records, agreement, coins, eta=np.zeros(4), step_noise=False)
-    np.testing.assert_array_equal(quiet, w)
-    few = clear_descent(records, agreement, coins, eta=np.zeros(4), steps=1, step_noise=False)
-    np.testing.assert_array_equal(few, agreement.descent.step(np.zeros(4), records.gradient(np.zeros(4)), 0))
-    moved = clear_descent(records, agreement, coins, eta=np.ones(4), steps=1, step_noise=False)
-    np.testing.assert_array_equal(moved, agreement.descent.step(np.zeros(4), records.gradient(np.zeros(4)) + 1, 0))
 
 
 @pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])

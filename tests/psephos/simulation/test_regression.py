@@ -7,26 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone, is_regressor
 from sklearn.linear_model import HuberRegressor, LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
-from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
-from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.protocol.errors import DataError, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.results import RegressionResult, Result
-from psephos.simulation.job import Job
 from psephos.simulation.options import JobOptions
 from psephos.simulation.regression import RegressionRun
 
@@ -181,18 +176,6 @@ def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Relea
         load_classifier(tmp_path)
 
 
-def test_a_released_regressor_is_a_fitted_estimator(released: Released) -> None:
-    regressor = clone(ReleasedRegressor(released[2]))
-    assert is_regressor(regressor)
-    check_is_fitted(regressor)
-    assert regressor.coef_.shape == (3,)
-    assert regressor.feature_names_in_.tolist() == ["a", "b", "c"]
-    with pytest.raises(InvalidParameter):
-        regressor.fit(np.zeros((2, 3)), [1.0, 2.0])
-    with pytest.raises(DataError):
-        regressor.predict(np.full((1, 3), np.nan))
-
-
 def test_onnx_predicts_the_same(released: Released, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
@@ -221,13 +204,6 @@ def test_damaged_models_are_refused(released: Released, tmp_path: Path, change: 
     (tmp_path / "model.json").write_text(json.dumps(document))
     with pytest.raises(ModelError):
         load_model(tmp_path)
-
-
-def test_the_runs_of_classes_and_of_numbers_refuse_each_other(table: Path) -> None:
-    with pytest.raises(InvalidParameter):
-        Job(options_of(table))
-    with pytest.raises(InvalidParameter):
-        RegressionRun(options_of(table, task="classification"))
 
 
 @pytest.mark.parametrize("label", ["long", "", "1e999"])
@@ -278,19 +254,6 @@ def test_a_party_whose_rows_are_all_held_out_takes_part(tmp_path: Path) -> None:
     assert result.ballots == 6
 
 
-def test_too_few_public_labels_are_refused(tmp_path: Path) -> None:
-    rows = frame().astype({"days": str})
-    rows.loc[5:79, "days"] = ""
-    rows.to_csv(tmp_path / "own.csv", index=False)
-    with pytest.raises(DataError):
-        RegressionRun(options_of(tmp_path / "own.csv"))
-
-
-def test_a_numeric_label_without_the_option_is_pointed_to_it(table: Path) -> None:
-    with pytest.raises(DataError, match="--task regression"):
-        OwnTable(TableOptions(data=str(table), label="days", party="hospital", public="public"))
-
-
 def test_persons_are_protected_where_a_column_names_them(tmp_path: Path) -> None:
     rows = frame().assign(patient=np.arange(1500) // 4)
     rows.to_csv(tmp_path / "own.csv", index=False)
@@ -339,11 +302,3 @@ def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) ->
     words = ["--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--key-bits", "512"]
     evaluated = invoke("evaluate", str(tmp_path / "out"), *words, "--test-key", "--workers", "1", "--json")
     assert json.loads(evaluated.stdout)["estimate"]["errors"]["low"] == result["bounds"][0]
-
-
-def test_noise_of_the_seed_is_said_to_protect_nobody(released: Released) -> None:
-    _, result, model = released
-    assert any("drawn from the seed" in text for text in model.warnings)
-    quiet = replace(result, options={**result.options, "simulate_noise": False, "key_bits": 3072})
-    assert quiet.warnings_of_model() == []
-    assert msgspec.json.decode(written_model(model), type=RegressionModel) == model

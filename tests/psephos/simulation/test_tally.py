@@ -23,9 +23,7 @@ from psephos.parties.statistic import own_vector
 from psephos.progress import silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import (
-    JournalError,
     TooFewBallotsError,
-    WeakKeyError,
 )
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.transcript import BOARD, Transcript
@@ -147,20 +145,6 @@ def test_two_ballots_at_least_are_opened_however_many_may_stay_away() -> None:
         assert simulate_tally(replace(options, dropouts=dropouts)).min_ballots == least
 
 
-@pytest.mark.parametrize("absent", [0.0, 0.3])
-def test_the_signal_is_what_is_above_the_noise_of_all_present_parties(absent: float) -> None:
-    """Of seven shares four make up the law: each ballot brings a quarter of its variance."""
-    options = replace(SMALL, **JOINT, methods=("own-data",), dropouts=2, colluders=0, epsilon=(60.0,), absent=absent)
-    result = simulate_tally(options)
-    ((_, _, factory, _),) = result.evaluation.contributions
-    ((opened,),) = result.evaluation.sums.values()
-    released, signal = factory.spec.statistic(opened), result.privacy["own-data"].signal
-    noise = noise_energy(released.plan.mechanism, released.plan.unit, len(opened.parties) / 4).mean
-    assert signal is not None
-    assert factory.spec.shares.contributors == 4
-    assert signal.share == pytest.approx(max(0.0, 1 - noise / float((released.T**2).sum())), abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("keys", "proofs"),
     [("dealer", "knowledge"), ("dealer", "valid"), pytest.param("ceremony", "knowledge", marks=pytest.mark.slow)],
@@ -172,11 +156,6 @@ def test_proofs_and_ceremony_keys_change_no_count(keys: str, proofs: str) -> Non
     assert (outcome.options["keys"], outcome.options["proofs"]) == (keys, proofs)
     assert outcome.accuracy["soft"].nonprivate == plain.accuracy["soft"].nonprivate
     assert outcome.bytes_per_ballot > plain.bytes_per_ballot
-
-
-def test_small_keys_are_refused_unless_named_test_keys() -> None:
-    with pytest.raises(WeakKeyError, match="2048"):
-        run_tally(replace(SMALL, test_key=False))
 
 
 # -- what the curator is given
@@ -201,12 +180,6 @@ def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     assert joint["colluders"] == 2
 
 
-def test_statistic_and_algorithm_2_agree_without_noise(result: dict) -> None:
-    assert result["accuracy"]["statistic"]["nonprivate"] == pytest.approx(
-        result["accuracy"]["soft"]["nonprivate"], abs=1e-12
-    )
-
-
 def test_gaussian_noise_states_its_delta() -> None:
     gaussian = run_tally(replace(SMALL, mechanism="gaussian", delta=1e-5))
     assert gaussian["delta"] == 1e-5 + 2.0**-64
@@ -227,33 +200,6 @@ def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
     assert "statistic" not in protected["accuracy"]
     assert protected["privacy"]["soft"]["unit"] == "party and one auxiliary sample"
     assert protected["features"] == 30
-
-
-def test_all_releases_together_cost_more_than_each(result: dict) -> None:
-    assert result["composed"]["releases"] == len(METHODS)
-    assert SMALL.epsilon[0] < result["composed"]["epsilon"] <= len(METHODS) * SMALL.epsilon[0]
-
-
-# -- interrupted and continued
-
-
-def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> None:
-    class Stopped(Exception):
-        pass
-
-    def stops_in_the_second_sum(what: str, done: int, total: int) -> None:
-        if what == "sum parameters" and done:
-            raise Stopped
-
-    journaled = replace(SMALL, journal=str(tmp_path / "journal"))
-    with pytest.raises(Stopped):
-        run_tally(journaled, progress=stops_in_the_second_sum)
-    again = run_tally(journaled)
-    assert again["continued_from"] == 2 * SMALL.parties  # the third sum was not begun
-    assert again["ballots"] == SMALL.parties
-    assert again["tally_equals_plaintext"] is True
-    with pytest.raises(JournalError, match="another run"):
-        run_tally(replace(journaled, seed=1))
 
 
 # -- noise of the key holders
@@ -329,25 +275,6 @@ def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
 # -- who holds what, and who stays away
 
 
-def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
-    options = replace(SMALL, parties=40, absent=0.25, holders=3)
-    transcript = Transcript()
-    outcome = simulate_tally(options, transcript=transcript)
-    assert outcome.transcript is transcript
-    assert (outcome.parties, outcome.ballots, len(options.absent_parties)) == (40, 30, 10)
-    assert outcome.tally_equals_plaintext
-    voted = {message.sender for message in transcript.messages if message.kind == "ballot"}
-    assert voted == {f"party {number}" for number in range(40)} - {
-        f"party {number}" for number in options.absent_parties
-    }
-    whole = simulate_tally(replace(options, absent=0.0))
-    for name in ("avg", "own-data", "whitened"):  # the others have a ridge by rule
-        assert outcome.sensitivity[name] == pytest.approx(whole.sensitivity[name] * 40 / 30, rel=1e-3)
-    assert simulate_tally(options, transcript=Transcript(secrets=True)).accuracy["vote"].nonprivate == (
-        outcome.accuracy["vote"].nonprivate
-    )
-
-
 def test_too_many_absent_is_an_error_by_name() -> None:
     with pytest.raises(TooFewBallotsError):
         run_tally(replace(SMALL, absent=0.6, min_ballots=4))
@@ -357,12 +284,6 @@ def test_only_chosen_methods_are_summed_and_released() -> None:
     outcome = simulate_tally(replace(SMALL, methods=("own-data",)))
     assert (outcome.privacy.keys(), outcome.evaluation.sums.keys()) == ({"own-data"}, {"sum own-data"})
     assert outcome.alpha is None
-
-
-def test_the_signal_of_one_release_is_stated_and_of_several_none() -> None:
-    for draws, stated in ((1, True), (2, False)):
-        outcome = simulate_tally(replace(SMALL, methods=("own-data",), draws=draws))
-        assert (outcome.privacy["own-data"].signal is not None) is stated
 
 
 @pytest.mark.slow
