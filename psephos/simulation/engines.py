@@ -170,7 +170,6 @@ class DaskEngine:
                 raise EngineError(
                     f"the Dask scheduler at {self.address} has no workers; start some (dask worker {self.address})"
                 ) from error
-            self._check_versions(client)
             calls = (delayed(_with_version)(psephos.__version__, function, shared, task()) for task in tasks)
             with (
                 parallel_config(backend=Backend(client=client, scatter=[shared]), n_jobs=-1),
@@ -184,17 +183,6 @@ class DaskEngine:
             ) from error
         finally:
             client.close()
-
-    def _check_versions(self, client: Any) -> None:
-        """Raise EngineError for workers with another version of Psephos, which may train or vote differently."""
-        versions = client.get_versions(packages=["psephos"])
-        ours = versions["client"]["packages"]["psephos"]
-        theirs = {str(worker["packages"].get("psephos")) for worker in versions["workers"].values()}
-        if theirs != {ours}:
-            raise EngineError(
-                f"this is psephos {ours}, and the workers of the cluster at {self.address} have "
-                f"{', '.join(sorted(theirs))}: install the same version everywhere"
-            )
 
     def _client(self) -> Any:
         try:
@@ -229,12 +217,10 @@ def make_engine(
     name: Literal["local", "dask"] | str = "local", *, workers: int | None = None, scheduler: str | None = None
 ) -> Engine:
     """Return the engine of that name."""
-    if name == "local":
-        if scheduler is not None:
-            raise InvalidParameter("the engine 'local' uses no scheduler: omit --scheduler, or set --engine dask")
+    if name not in ENGINES:
+        raise InvalidParameter(f"there is no engine {name!r}: --engine is one of {', '.join(ENGINES)}")
+    if name == "local" and scheduler is None:
         return LocalEngine(workers if workers is not None else os.cpu_count() or 1, FEWEST_BATCHES)
-    if name == "dask":
-        if scheduler is None:
-            raise InvalidParameter("the engine 'dask' needs the address of a scheduler: --scheduler HOST:PORT")
+    if name == "dask" and scheduler is not None:
         return DaskEngine(scheduler)
-    raise InvalidParameter(f"there is no engine {name!r}: --engine is one of {', '.join(ENGINES)}")
+    raise InvalidParameter("--engine dask needs the address of a scheduler, --scheduler HOST:PORT, and no other does")

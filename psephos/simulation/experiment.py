@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,10 +18,42 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.results import RunResult
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.protocols import PROTOCOLS
+from psephos.simulation.options import AverageOptions, TallyOptions
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import simulate_average, simulate_tally
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class SimulatedProtocol:
+    """How a protocol is simulated; `fixed`: options whose values make a run one of this protocol."""
+
+    options: type[Any]
+    run: Callable[..., RunResult]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def free(self) -> list[str]:
+        """Names of the options that a caller chooses."""
+        return [option.name for option in fields(self.options) if option.name not in self.fixed]
+
+
+def _tally(**fixed: Any) -> SimulatedProtocol:
+    return SimulatedProtocol(TallyOptions, simulate_tally, fixed)
+
+
+PROTOCOLS: Mapping[str, SimulatedProtocol] = {
+    "tally": _tally(),
+    "statistic": _tally(reveal="statistic"),
+    "rehearsed": _tally(reveal="statistic", methods=("rehearsed",)),
+    "record": _tally(unit="record"),
+    "average": SimulatedProtocol(AverageOptions, simulate_average),
+    "pathak": SimulatedProtocol(PathakOptions, simulate_pathak),
+    "psgd": SimulatedProtocol(PsgdOptions, simulate_psgd),
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +140,7 @@ def simulate(  # wide: an experiment's terms, each with its default
     X: ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
-    protocol: Literal["tally", "statistic", "rehearsed", "record", "average", "pathak", "psgd"] = "tally",
+    protocol: str = "tally",
     parties: int | None = None,
     sizes: Literal["equal", "dirichlet", "shards"] | Sequence[int] | NDArray[np.integer] = "equal",
     absent: float = 0.0,
@@ -129,7 +161,7 @@ def simulate(  # wide: an experiment's terms, each with its default
             public. Omit X and y to name data in `options` as on the command line: `dataset="digits"`, or
             `data="table.csv", label="outcome", public="open.csv"`.
         y: labels of any type, shape (n,). Their set, the classes, is public.
-        protocol: one of `psephos.simulation.protocols.PROTOCOLS`. pathak and psgd are for two classes.
+        protocol: one of `PROTOCOLS`. pathak and psgd are for two classes.
         parties: number of parties, M.
         sizes: how rows are assigned (`psephos.data.splits.split_dataset`), or the number of rows of each party.
         absent: share of the parties that are absent; they send nothing.

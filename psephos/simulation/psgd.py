@@ -130,10 +130,12 @@ def descend(
     randomness.
     """
     transcript, started = Transcript() if transcript is None else transcript, time.perf_counter()
-    honest = psgd_roles(options, losses, agreement, ceremony, transcript, store or Store())
     observer = _RunObserver(progress, agreement.series.steps)
     driver = observer.driver = Driver(
-        replace_roles(honest, roles or {}), store=store, transcript=transcript, watch=observer.on_message
+        replace_roles(_roles(options, losses, agreement, ceremony, transcript, store or Store()), roles or {}),
+        store=store,
+        transcript=transcript,
+        watch=observer.on_message,
     )
     resumed_at = observer.start()
     results = driver.run()
@@ -151,7 +153,7 @@ def descend(
     )
 
 
-def psgd_roles(
+def _roles(
     options: PsgdOptions,
     losses: Sequence[LocalLoss],
     agreement: Agreement,

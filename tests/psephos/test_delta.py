@@ -88,11 +88,3 @@ def test_a_run_states_the_number_of_colluders(colluders: int | None, count: int,
     for text in ((tmp_path / "card.md").read_text(), " ".join(done.stdout.split())):
         assert f"{count}: epsilon holds against any" in text
         assert ("WARNING: 2 key holders" in text) is warned
-
-
-def test_noise_that_the_curator_adds_has_no_colluders(tmp_path: Path) -> None:
-    words = [*RUN, "--parties", "6", "--method", "vote", "--output", str(tmp_path)]
-    words.append("--verbose")
-    assert CliRunner().invoke(build(), words).exit_code == 0
-    assert json.loads((tmp_path / "result.json").read_text())["colluders"] is None
-    assert "olluders" not in (tmp_path / "card.md").read_text()

@@ -62,23 +62,6 @@ def test_the_help_lists_every_command_and_imports_none() -> None:
     assert done.stdout.rstrip().endswith("set()")
 
 
-@pytest.mark.parametrize(
-    ("words", "way_on"),
-    [
-        (["run"], "nothing was saved"),
-        (["run", "--journal", "kept"], "the same command continues from its journal"),
-        (["run", "--journal=kept"], "the same command continues from its journal"),
-        (["agent", "north"], "the same command continues"),
-        (["watch", "study.toml"], "the study does not depend on the page; the same command serves it again"),
-        (["--log-level", "info", "agent", "north"], "the same command continues"),
-    ],
-)
-def test_the_hint_after_an_interrupt(words: list[str], way_on: str) -> None:
-    from psephos.cli.main import _how_to_continue
-
-    assert _how_to_continue(words).startswith(way_on)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status", "message"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]

@@ -104,16 +104,6 @@ def test_encrypted_counts_equal_the_clear_ones_and_are_stored_in_the_journal(
         run_small(replace(options, threshold=1))
 
 
-def test_statements_are_tested_only_at_the_papers_number_of_parties(document: PaperResult) -> None:
-    statements = rows_of(document, "Beside the paper")
-    assert not any(row["verdict"] == "not tested" for row in statements)
-    clear = dict.fromkeys(("batch", "indiv", *module.PRINTED), Mean(0.5, 0.1))
-    curves = {name: [Mean(0.5, 0.1)] * 2 for name in module.OURS}
-    elsewhere = module._published(SMALL, DIGITS, [scores(clear, curves, 41)])
-    assert [row[3] for row in elsewhere] == ["not tested"] * len(statements)
-    assert all(row[4] for row in elsewhere)
-
-
 def test_a_difference_within_two_standard_errors_is_undecided() -> None:
     """Where soft and avg have the same distribution, "soft holds better than avg" would be decided by chance."""
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-import re
-import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -18,7 +14,6 @@ import numpy as np
 import pytest
 from gmpy2 import jacobi
 
-import psephos
 from psephos.audit.adversary import Tampering
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
@@ -211,71 +206,6 @@ def test_a_finished_journal_repeats_the_result(ceremony: KeySetup, tmp_path: Pat
     assert [m.digest for m in first.messages] == [m.digest for m in second.messages]
 
 
-SCRIPT = """
-import os, sys, time
-import numpy as np
-from psephos.protocol.encrypted_sum.votes import vote_round
-from psephos.simulation.key_setup import setup_keys
-from psephos.simulation.encrypted_sum import RunConfig, PartyFactory, simulate_sum
-from psephos.simulation.engines import LocalEngine
-from psephos.simulation.journal import Journal
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.specs.tally import TallySpec
-
-class Slow:
-    def __init__(self, number): self.number = number
-    def predict_votes(self, X):
-        time.sleep(float(sys.argv[3]) if __name__ == "__main__" and len(sys.argv) > 3 else 0)
-        return (np.arange(len(X)) + self.number) % 3
-
-X = np.ones((5, 2)) / 2
-with Journal(sys.argv[1], {"parties": 150}) as journal:
-    ceremony = journal.key_setup(lambda: setup_keys(150, key_bits=256, holders=3, threshold=2, test_key=True))
-    round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
-    conditions = RunConfig(
-        journal=journal, engine=LocalEngine(int(sys.argv[2])), progress=lambda n: n and print(n, flush=True)
-    )
-    factory = PartyFactory(TallySpec(AuxiliarySet.of(X), 3), [Slow(j) for j in range(150)])
-    done = simulate_sum(round_, ceremony, factory, conditions)
-print(done.equals_plaintext, list(done.opened.sums), done.continued_from, flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "workers"),
-    [
-        pytest.param(signal.SIGINT, 1, id="int", marks=pytest.mark.soak),
-        pytest.param(signal.SIGKILL, 1, id="kill"),
-        pytest.param(signal.SIGINT, 2, id="int-2", marks=pytest.mark.soak),
-    ],
-)
-def test_a_killed_run_continues(tmp_path: Path, how: signal.Signals, workers: int) -> None:
-    journal = tmp_path / "journal"
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    command = [sys.executable, str(script), str(journal), str(workers)]
-    with subprocess.Popen(
-        [*command, "0.01"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
-    ) as first:
-        assert first.stdout is not None
-        assert first.stdout.readline().strip() == "32"
-        first.send_signal(how)
-        first.communicate(timeout=60)
-    assert first.returncode != 0
-    second = subprocess.run(command, capture_output=True, text=True, check=True)
-    exact, rest = second.stdout.splitlines()[-1].split(" ", 1)
-    assert exact == "True"
-    sums, continued = json.loads(rest[: rest.index("]") + 1]), int(rest.split()[-1])
-    votes = (np.arange(5)[None] + np.arange(150)[:, None]) % 3
-    assert sums == np.stack([(votes == 1).sum(axis=0), (votes == 2).sum(axis=0)], axis=1).reshape(-1).tolist()
-    assert 32 <= continued < 150
-
-
 # -- what is handed to a worker, and what it answers
 
 
@@ -366,19 +296,6 @@ def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
     assert not trap.exists(), "nobody was killed"
     check(done)
     assert len(transcript.messages) == PARTIES + 5
-
-
-@dask
-@quiet
-def test_workers_of_another_version_are_refused(
-    cluster, ceremony: KeySetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # type: ignore[no-untyped-def]
-    from distributed import versions
-
-    honest = versions._version_cached
-    monkeypatch.setattr(versions, "_version_cached", lambda name: "99.0" if name == "psephos" else honest(name))
-    with pytest.raises(EngineError, match=rf"this is psephos 99\.0.*have {re.escape(psephos.__version__)}"):
-        run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
 
 
 @dask

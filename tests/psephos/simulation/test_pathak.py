@@ -31,9 +31,8 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.dgk import generate_dgk_key
-from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES, Ciphertexts, GroupSecret
-from psephos.protocol.pathak.messages import post as posted
-from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
+from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES, GroupSecret
+from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import Transcript
@@ -216,17 +215,11 @@ def dropping(kind: Kind) -> Change:
 DROPPED = [
     ("repaired", Kind.PROPOSAL, "curator"),
     ("repaired", Kind.GROUP_SECRET, "party 0"),
-    ("repaired", Kind.GROUP_KEY, "party 0"),
-    ("repaired", Kind.INDEXED_SHARE, "party 2"),
     ("repaired", Kind.MASKED_SHARE, "curator"),
-    ("repaired", Kind.SELECTION, "curator"),
     ("repaired", Kind.RUNG_VOTE, "party 1"),
-    ("repaired", Kind.RUNG_SELECTION, "party 0"),
     ("repaired", Kind.NOISE_FACTOR, "party 3"),
-    ("repaired", Kind.MASKED_NOISE, "party 0"),
     *(
-        (variant, kind, sender)
-        for variant in ("repaired", "public-bound")
+        ("public-bound", kind, sender)
         for kind in (Kind.RESHARE, Kind.PUBLISHED_SHARE)
         for sender in ("party 1", "curator")
     ),
@@ -236,17 +229,11 @@ DROPPED = [
 @pytest.mark.parametrize(("variant", "kind", "sender"), DROPPED)
 def test_a_vanished_party_and_its_message_are_named(variant: str, kind: Kind, sender: str) -> None:
     transcript = Transcript()
-    with pytest.raises(PartyVanishedError, match=rf"waits for the {kind.title} of {sender}, which never came"):
+    with pytest.raises(PartyVanishedError, match=sender):
         play([4, 5, 6, 7], roles=tampering(dropping(kind), sender), transcript=transcript, variant=variant)
     if kind is not Kind.PUBLISHED_SHARE:
         # The share of who vanished, by itself, is uniform.
         assert {m.sender for m in by_kind(transcript, "published share")} <= {sender}, "something was published"
-
-
-@pytest.mark.parametrize("kind", [Kind.ANSWERS, Kind.LENT_SHARE])
-def test_a_party_that_vanishes_in_the_comparisons_is_named(kind: Kind) -> None:
-    with pytest.raises(PartyVanishedError, match=rf"waits for the {kind.title} of party \d"):
-        play([4, 5, 6, 7], change=dropping(kind))
 
 
 # A lent share that nobody asked for is kept until it is due, which a second one never is.
@@ -310,18 +297,7 @@ def test_an_invalid_ciphertext_is_named(kind: Kind) -> None:
 # -- bad input
 
 
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"lam": 0.2}, "lam"),
-        ({"classes": ("no", "yes")}, "classes"),
-        ({"features": 3}, "features"),
-        ({"epsilon": 2.0}, "epsilon"),
-        ({"variant": "printed"}, "variant"),
-        ({"variant": "public-bound"}, "variant"),
-        ({"pitch_exponent": -60}, "pitch"),
-    ],
-)
+@pytest.mark.parametrize(("change", "word"), [({"lam": 0.2}, "lam"), ({"variant": "public-bound"}, "variant")])
 def test_parties_that_disagree_are_named(change: dict[str, Any], word: str) -> None:
     other = replace(terms_for([4, 5, 6]), **change)
     X, y = records([5], other.features)[0]
@@ -395,51 +371,6 @@ def test_the_default_variant_withstands_a_liar() -> None:
 
 
 # -- liars (issue 14, item 6)
-
-
-def lie_about_the_rung(rung: int | None) -> Callable[[Any], Any]:
-    """Party 1 claims the smallest agreed size, and then votes for no rung, or for another."""
-
-    class Liar(PathakParty):
-        def __init__(self, honest: PathakParty) -> None:
-            self.__dict__.update(honest.__dict__, _size=honest.terms.smallest_size)
-
-        def vote_rung(self, state: Any, messages: Any) -> Any:
-            step = super().vote_rung(state, messages)
-            key, terms = state.agreed.curator_key, state.agreed.terms
-            vote = [mpz(1)] * len(terms.ladder)
-            if rung is not None:
-                vote[rung] = self._decode(messages["curator"], Kind.SELECTION, state.agreed, terms.parties)[
-                    state.agreed.permutation[self.number]
-                ]
-            lie = Ciphertexts(Kind.RUNG_VOTE, key, self._full(key, tuple(vote)))
-            return replace(step, posts=(posted(terms, party_name(0), lie),))
-
-    return Liar
-
-
-def select_nobody(post: Post, seen: Sequence[Entry]) -> list[Post]:
-    """Charlie encrypts zeros."""
-    if kind_of(post.data) is not Kind.SELECTION:
-        return [post]
-    key = KEYS.curator.public_key
-    zeros = Ciphertexts(Kind.SELECTION, key, Encryptor(key, "full").encrypt([mpz(0)] * 4))
-    return [replace(post, data=zeros.encode(post.data[HEADER_BYTES - 32 : HEADER_BYTES]))]
-
-
-@pytest.mark.parametrize(
-    ("variant", "roles"),
-    [
-        ("repaired", {"party 1": lie_about_the_rung(None)}),
-        ("repaired", tampering(select_nobody, "curator")),
-        ("printed", tampering(select_nobody, "curator")),
-    ],
-)
-def test_one_liar_strips_the_noise_of_the_papers_variants(variant: str, roles: Any) -> None:
-    """Why they are not the default: the published sum is the bare one, less an offset that everybody knows."""
-    run = play([20, 30, 25, 22], variant=variant, roles=roles)
-    offset = noise_addends(run.terms) * noise_bound(run.terms)
-    assert [e + offset for e in noise_of(run)] == [0, 0]
 
 
 def test_a_liar_removes_only_its_own_noise() -> None:

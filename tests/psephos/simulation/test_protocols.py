@@ -13,7 +13,7 @@ import pytest
 from psephos.protocol.errors import JournalError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile
-from psephos.simulation.protocols import PROTOCOLS
+from psephos.simulation.experiment import PROTOCOLS
 
 SMALL: dict[str, Any] = {"key_bits": 512, "test_key": True}
 SUMS: dict[str, Any] = {"parties": 6, "holders": 3, "threshold": 2, "workers": 1, "draws": 1}

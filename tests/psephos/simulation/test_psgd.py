@@ -13,20 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gmpy2 import mpz
 
 from psephos.budget import RunBudget
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import fixed_share, step_share
-from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
     InvalidParameter,
-    ProofError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
@@ -192,29 +188,6 @@ def test_the_longest_honest_vector_is_within_the_bound_and_a_longer_one_is_refus
         encrypt_with_proof(knowing, 0, [root] * 4, encryptor)
 
 
-def test_a_ballot_that_overfills_a_slot_is_refused(ceremony: KeySetup) -> None:
-    """Its ballot has no proof that holds, whatever the others' sum is; with proofs of knowledge it would be counted."""
-    options = replace(SMALL, proofs="valid", variant="gaussian", steps=1, dropouts=1)
-    terms = options.terms(agreed(options), ceremony)
-
-    class Overfull(Wrapped):
-        def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-            step = self.role.receive(state, entries)
-            posts = []
-            for post in step.posts:
-                round_ = terms.round(Announcement.decode(entries[-1].data, terms))
-                ballot = Ballot.decode(post.data, round_)
-                shift = mpz(1) + mpz(round_.key.n) * mpz(round_.plan.radix) * (round_.plan.radix - 1)
-                changed = tuple(c * shift % round_.key.n**2 for c in ballot.ciphertexts)
-                vector = EncryptedVector(round_.key, round_.plan, changed)
-                signed = Ballot.sign(round_, 2, vector, ceremony.signing_keys[2], ballot.proof)
-                posts.append(replace(post, data=signed.encode()))
-            return replace(step, posts=tuple(posts))
-
-    with pytest.raises(ProofError, match="party 2"):
-        run_descent(ceremony, options, roles={"party 2": Overfull})
-
-
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 def test_fixed_point_sum_is_within_its_bound(ceremony: KeySetup, loss: Any) -> None:
     """Without noise, the opened sum differs from the real one by at most half a unit per party and entry."""
@@ -307,10 +280,8 @@ def test_clear_descent_has_the_noise_of_all_parties(variant: Any) -> None:
     ("transcript", "final", "charged"),
     [
         (3.0, 1.0, [("the noisy sums of psgd", 3.0)]),
-        (3.0, None, [("the noisy sums of psgd", 3.0)]),
         (1e6, 1.0, [("the noisy sums of psgd", None), ("psgd", 1.0)]),
         (None, 1.0, [("the noisy sums of psgd", None), ("psgd", 1.0)]),
-        (None, 1e6, [("the noisy sums of psgd", None), ("psgd", None)]),
         (None, None, [("the noisy sums of psgd", None)]),
     ],
 )

@@ -161,17 +161,6 @@ def test_proofs_and_ceremony_keys_change_no_count(keys: str, proofs: str) -> Non
 # -- what the curator is given
 
 
-def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
-    joint = run_tally(replace(SMALL, reveal="statistic", epsilon=(2.0,)))
-    assert joint["mechanism"] == "discrete-laplace"
-    assert joint["tally_equals_plaintext"] is True
-    assert {"vote", "soft", "avg", "pate"}.isdisjoint(joint["accuracy"])
-    assert joint["privacy"]["statistic"]["chosen"]["contributors"] == 5
-    assert (joint["threshold"], joint["colluders"]) == (2, 1)
-    assert joint["privacy"]["statistic"]["delta"] == joint["delta"] == 2.0**-64
-    assert joint["min_ballots"] == SMALL.parties
-
-
 def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     joint = run_tally(replace(SMALL, reveal="statistic", mechanism="gaussian", colluders=2, dropouts=1))
     assert joint["min_ballots"] == SMALL.parties - 1
@@ -180,26 +169,12 @@ def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     assert joint["colluders"] == 2
 
 
-def test_gaussian_noise_states_its_delta() -> None:
-    gaussian = run_tally(replace(SMALL, mechanism="gaussian", delta=1e-5))
-    assert gaussian["delta"] == 1e-5 + 2.0**-64
-    for name in METHODS:
-        assert 0 < gaussian["privacy"][name]["delta"] <= 1e-5 * (1 + 1e-6)
-
-
 def test_the_rule_for_lambda_uses_public_numbers_only(result: dict) -> None:
     # Other private labels (another seed deals other samples): the sensitivity can only change through X.
     again = run_tally(replace(SMALL, learners=("tree",)))
     assert again["privacy"]["soft"]["chosen"]["lam"] == result["privacy"]["soft"]["chosen"]["lam"]
     assert again["privacy"]["statistic"]["chosen"]["rank"] == result["privacy"]["statistic"]["chosen"]["rank"]
     assert again["privacy"]["pate"]["chosen"]["queries"] == result["privacy"]["pate"]["chosen"]["queries"]
-
-
-def test_protecting_auxiliary_samples_learns_no_scaling_from_them() -> None:
-    protected = run_tally(replace(SMALL, protect_auxiliary=True))
-    assert "statistic" not in protected["accuracy"]
-    assert protected["privacy"]["soft"]["unit"] == "party and one auxiliary sample"
-    assert protected["features"] == 30
 
 
 # -- noise of the key holders
@@ -278,12 +253,6 @@ def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
 def test_too_many_absent_is_an_error_by_name() -> None:
     with pytest.raises(TooFewBallotsError):
         run_tally(replace(SMALL, absent=0.6, min_ballots=4))
-
-
-def test_only_chosen_methods_are_summed_and_released() -> None:
-    outcome = simulate_tally(replace(SMALL, methods=("own-data",)))
-    assert (outcome.privacy.keys(), outcome.evaluation.sums.keys()) == ({"own-data"}, {"sum own-data"})
-    assert outcome.alpha is None
 
 
 @pytest.mark.slow
