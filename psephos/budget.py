@@ -60,7 +60,6 @@ def rows_digest(options: DataOptions, split: Split) -> bytes:
 
 
 def _dealing(split: Split) -> bytes:
-    """Return a digest of which shard has which rows."""
     digest = hashlib.sha256(b"dealing")
     for number, rows in enumerate(split.parties):
         held = split.held_out[number] if split.held_out else rows[:0]

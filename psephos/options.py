@@ -74,14 +74,12 @@ class Options:
 
 @cache
 def _types(options: Any) -> dict[str, Any]:
-    """Return the type of each field of an options class that is converted."""
     hints = get_type_hints(options)
     return {one.name: hints[one.name] for one in fields(options) if not one.metadata.get("objects")}
 
 
 @cache
 def _names(options: Any) -> list[str]:
-    """Return the fields of an options class that name columns, classes or the like."""
     return [one.name for one in fields(options) if one.metadata.get("name")]
 
 

@@ -91,7 +91,6 @@ def _(  # wide: a command's options
 
 
 def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditResult:
-    """Run the commands on the user's table and its neighbours."""
     if options.data is None or options.label is None or options.party is None:
         raise InvalidParameter(
             "the audit changes one party's rows: name the column of their owners with --party, and the label with "

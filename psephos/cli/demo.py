@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from psephos.cli.generate import command
-from psephos.cli.shared import ProgressDisplay, emit, output_directory
+from psephos.cli.shared import OutputDir, ProgressDisplay, emit, output_directory
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import TallyResult
@@ -43,10 +42,7 @@ app = typer.Typer(rich_markup_mode=None)
     help="The vote count on a bundled data set, told step by step, with keys of full size.",
 )
 def _(
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
-    ] = None,
+    output: OutputDir = None,
 ) -> None:
     with output_directory(output, "a classifier"):
         job, transcript = Job(JobOptions(epsilon=(EPSILON,)), beside=("soft",)), Transcript()
@@ -59,7 +55,6 @@ def _(
 
 
 def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:
-    """Return the lines that tell what every role did and learned."""
     learners = job.options.local_learners
     trained = Counter(learners[number % len(learners)] for number in range(result.parties))
     kinds = [f"{count} {LEARNER_NAMES[name]}" for name, count in trained.items()]
@@ -100,12 +95,10 @@ def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    """Return "1, 2 and 3"."""
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _next_steps(paths: list[Path]) -> list[str]:
-    """Return where the files are, and what to type next."""
     files = [f"Written into {paths[0].parent}: {', '.join(path.name for path in paths)}."] if paths else []
     return [
         "",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from psephos.cli.generate import command, with_options
-from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
+from psephos.cli.shared import AsJson, ModelAt, OutputDir, ReportDir, Verbose, note, output_directory
 from psephos.cli.simulate import perform
 from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, Model, ReleasedRegressor, load_model, written_model
@@ -41,11 +41,8 @@ app = typer.Typer(rich_markup_mode=None)
 def _(
     chosen: EvaluationOptions,
     *,
-    model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Write the model with calibrated scores into it.", rich_help_panel="Output"),
-    ] = None,
+    model: ModelAt,
+    output: OutputDir = None,
     report: ReportDir = None,
     as_json: AsJson = False,
     verbose: Verbose = False,

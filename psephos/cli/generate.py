@@ -81,22 +81,12 @@ def _with_home(word: str) -> str:
 
 
 def _plain_message(error: typer.BadParameter) -> str:
-    """Return the message of an error; those of pydantic, with which Typer converts values, are reworded."""
+    """Return the message of an error; Typer's own would show only what pydantic says of a value."""
     cause: Any = error.__cause__
     if not hasattr(cause, "errors"):
         return error.message
     first = cause.errors()[0]
-    value, limits = first["input"], first.get("ctx", {})
-    messages: dict[str, Callable[[], str]] = {
-        "int_parsing": lambda: f"{value!r} is not a whole number",
-        "int_from_float": lambda: f"{value!r} is not a whole number",
-        "float_parsing": lambda: f"{value!r} is not a number",
-        "greater_than_equal": lambda: f"{value} is less than {limits['ge']}, the smallest value",
-        "less_than_equal": lambda: f"{value} is more than {limits['le']}, the largest value",
-        "value_error": lambda: str(limits["error"]),
-    }
-    message = messages.get(first["type"])
-    return f"{str(value)[:40]!r} cannot be used here" if message is None else message()
+    return f"{str(first['input'])[:40]!r} cannot be used here: {first['msg']}"
 
 
 def examples(*lines: str) -> str:
@@ -118,7 +108,6 @@ def parameters(options: type[Any], without: Collection[str] = ()) -> list[inspec
 
 
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
-    """Return the parameter of one field, whose type is `hint`."""
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     required = default is MISSING
     hint, entry_type = _plain_type(hint)

@@ -82,7 +82,6 @@ def build() -> typer.Typer:
 
 
 def _load(name: str) -> typer.Typer:
-    """Import the module of a command, and return its application."""
     app: typer.Typer = import_module(f"psephos.cli.{'member' if name in _MEMBER else name}").app
     return app
 
@@ -158,7 +157,6 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 
 
 def _how_to_continue(words: Sequence[str]) -> str:
-    """Return a text that says how an interrupted command can be continued."""
     command = _command_of(words)
     if command in _MEMBER:
         return "the same command continues"

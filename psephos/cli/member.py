@@ -13,7 +13,7 @@ import typer
 
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit, note
-from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, confirm, existing
+from psephos.cli.study import BoardAt, IdentityDir, PublicFile, SamplesFile, StudyFile, Yes, confirm, existing
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
 from psephos.protocol.study.study import CURATOR, Study
@@ -110,12 +110,10 @@ def _use_budget(study: Study, identity: Identity, budget: Path | None, limit: st
 
 
 def _absolute(path: Path | None) -> str | None:
-    """Return the absolute path, for the settings of a member; None for None."""
     return None if path is None else str(path.absolute())
 
 
 def _address(board: str) -> str:
-    """Return the address of a board; that of a file is its absolute path."""
     return board if "://" in board else str(Path(board.removeprefix("file:")).absolute())
 
 
@@ -178,13 +176,7 @@ def agent(
 def status(
     where: Annotated[Path, typer.Argument(help="The directory of an identity, or the file of a study.")],
     board: Annotated[str, typer.Option(help="The board, if a study's file is named.")] = "",
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public samples, if a study's file is named: without them nothing after the key is shown.",
-            show_default=False,
-        ),
-    ] = None,
+    public: SamplesFile = None,
     study: Which = "",
     as_json: AsJson = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from psephos.cli.generate import command
-from psephos.cli.shared import AsJson, OutputError, emit_raw, note
+from psephos.cli.shared import AsJson, ModelAt, OutputError, emit_raw, note
 
 COLUMN = "predicted"
 
@@ -19,7 +19,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @command(app, "psephos predict out patients.csv", "psephos predict out/model.json new.csv --output predicted.csv")
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
+    model: ModelAt,
     file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of the model.")],
     output: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
     as_json: AsJson = False,

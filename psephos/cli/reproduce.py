@@ -34,7 +34,6 @@ EXAMPLES = {
 
 
 def _load(name: str) -> typer.Typer:
-    """Return an application with the command of an experiment."""
     options, run = _parts(name)
     fixed = {"name": name} if any(one.name == "name" for one in fields(options)) else {}
     app = typer.Typer(rich_markup_mode=None)
@@ -67,7 +66,6 @@ def _load(name: str) -> typer.Typer:
 
 
 def _parts(name: str) -> tuple[type[Any], Callable[..., Result]]:
-    """Return the options class of an experiment, and the function that runs it."""
     if name.startswith("hamm-"):
         from psephos.experiments.hamm import HammOptions, reproduce_hamm
 

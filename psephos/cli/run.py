@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from psephos.cli.generate import HelpAll, SectionedCommand, command, with_options
-from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
+from psephos.cli.shared import AsJson, OutputDir, ReportDir, Verbose, note, output_directory
 from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
 from psephos.data.schema import WIDEST
@@ -87,10 +87,7 @@ app = typer.Typer(rich_markup_mode=None)
 def _(
     chosen: JobOptions,
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
-    ] = None,
+    output: OutputDir = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="With --output: as ONNX too.", rich_help_panel="Output")] = False,
     report: ReportDir = None,
     as_json: AsJson = False,
@@ -105,7 +102,6 @@ def _(
 
 
 def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:
-    """Release a classifier, print its result, and write it into `output` unless that is None."""
     job = Job(chosen)
     if output is not None and job.split.dataset.features > WIDEST:
         raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
@@ -122,7 +118,6 @@ def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: b
 
 
 def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings: Any) -> None:
-    """Run a private regression, print its result, and write the model into `output` unless that is None."""
     from psephos.simulation.regression import RegressionRun
 
     run = RegressionRun(chosen)
@@ -140,7 +135,6 @@ def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings:
 
 
 def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:
-    """Return the lines below a result: the advice, where the files are, and what to type next."""
     lines = [fill(f"Hint: {advice}", Console().width)] if advice else []
     if not paths:
         return [*lines, "The classifier was not saved: --output DIR saves it."]

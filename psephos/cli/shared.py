@@ -37,14 +37,11 @@ ReportDir = Annotated[
     Path | None,
     typer.Option(help="Write report.html, its figures and its JSON into this directory.", rich_help_panel="Output"),
 ]
-DataDir = Annotated[
+OutputDir = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of the data files.",
-        show_default="$PSEPHOS_DATA, or the user's cache",
-        rich_help_panel="Data",
-    ),
+    typer.Option("--output", help="Write the model, its card and the result into it.", rich_help_panel="Output"),
 ]
+ModelAt = Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")]
 
 REPORT_NEEDS = ("jinja2", "matplotlib")
 
@@ -111,7 +108,6 @@ class ProgressDisplay:
             self._bars.update(self._tasks[what], completed=done, total=total)
 
     def _print_lines(self) -> None:
-        """Print a line at each interval until the display is closed."""
         while not self._over.wait(self._every):
             done, total = self._done.get(self.last, (0, 0))
             state = f"{self.last}, {done:,} of {total:,}" if self.last else "getting ready"

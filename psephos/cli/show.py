@@ -144,7 +144,6 @@ def _cell(cell: AuditedCell) -> str:
 
 
 def _show_matrix(matrix: Matrix, console: Console, *, verbose: bool) -> None:
-    """Print what each coalition learns; with `verbose`, the verdict on every secret."""
     if verbose:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
         show_table(console, matrix.name, ["coalition", *matrix.secrets], rows)
@@ -169,7 +168,6 @@ def _share(value: float | None, deviation: float | None = None) -> str:
 
 
 def _show_accuracies(page: Page, console: Console, *, verbose: bool) -> None:
-    """Print the accuracy of each method; with `verbose` the mean recall of classes and the sensitivity, too."""
     rows = []
     for name, accuracy in page.accuracies.items():
         sensitivity = page.releases[name].sensitivity if name in page.releases else None
@@ -206,7 +204,6 @@ def _show_panel(panel: Panel, console: Console) -> None:
 
 
 def _show_phases(result: Result, console: Console) -> None:
-    """Print the phases whose traffic was counted."""
     rows = [
         [name, phase.seconds, phase.bytes, phase.messages]
         for name, phase in result.phases.items()

@@ -79,7 +79,6 @@ def perform(
 
 
 def _load(name: str) -> typer.Typer:
-    """Return an application with the command of a protocol, which has an option for each that the protocol leaves."""
     from psephos.simulation.experiment import PROTOCOLS
 
     protocol, app = PROTOCOLS[name], typer.Typer(rich_markup_mode=None)

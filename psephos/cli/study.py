@@ -25,6 +25,10 @@ IdentityDir = Annotated[Path, typer.Option("--identity", help="The directory of 
 StudyFile = Annotated[Path, typer.Argument(help="The study that all members have: study.toml.")]
 BoardAt = Annotated[str, typer.Option("--board", help="A board's file, or tls://HOST:PORT?ca=FILE of a NATS server.")]
 PublicFile = Annotated[Path, typer.Option("--public", help="The public samples that came with the study.")]
+SamplesFile = Annotated[
+    Path | None,
+    typer.Option("--public", help="The public samples: without them nothing after the key is shown."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking, for scripts.")]
 
 

@@ -89,7 +89,6 @@ def verify(
 
 
 def _model_bytes(path: Path) -> bytes:
-    """Return the bytes of a model file; raises ModelError for one that cannot be read."""
     try:
         return read_bytes(path / MODEL_FILE if path.is_dir() else path, MOST_BYTES)
     except OSError as error:
@@ -97,7 +96,6 @@ def _model_bytes(path: Path) -> bytes:
 
 
 def _curator_store(directory: Path, study: Study) -> Store:
-    """Open the curator's store; raises StudyError if the directory is not the curator's, or has not joined."""
     member = Membership.find(Identity.read(directory), fingerprint(study.digest))
     if CURATOR not in member.names or not member.store(CURATOR).exists():
         raise StudyError(f"{directory} is not the curator's directory, or it has not joined")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from psephos.cli.generate import command
 from psephos.cli.shared import note
-from psephos.cli.study import BoardAt, StudyFile, existing
+from psephos.cli.study import BoardAt, SamplesFile, StudyFile, existing
 from psephos.protocol.errors import EngineError
 
 app = typer.Typer(rich_markup_mode=None)
@@ -29,13 +28,7 @@ def watch(
         typer.Option(help="The address to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for every network."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for any free one.", min=0, max=65535)] = 8080,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="The public samples: without them the page shows nothing after the key, and verifies nothing.",
-            show_default=False,
-        ),
-    ] = None,
+    public: SamplesFile = None,
     poll: Annotated[float, typer.Option(help="Seconds between two readings of the board.")] = 1.0,
 ) -> None:
     """Serve a page with the progress and log of a study; the study does not notice."""

@@ -57,7 +57,7 @@ from psephos.protocol.paillier.keys import check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import Mean, PaperResult, Release
-from psephos.results.base import Panel, Phase, Table, timed
+from psephos.results.base import Panel, Table, timed
 from psephos.results.papers import beside, curve
 from psephos.simulation.engines import LocalEngine, make_engine
 from psephos.simulation.journal import Journal
@@ -214,7 +214,7 @@ class HammOptions(KeyOptions, ClusterOptions):
             raise InvalidParameter("the synthetic stand-in is for hamm-url only; the other data sets are published")
 
 
-def reproduce_hamm(
+def reproduce_hamm(  # long: the fields of its result
     options: HammOptions,
     *,
     experiment: HammExperiment | None = None,
@@ -254,20 +254,6 @@ def reproduce_hamm(
             all_scores.append(_scores(options, parties, done))
             training = round(max(trial["seconds"]["train"] for trial in done), 2)
             sizes.append([parties, *(done[0][name] for name in _SIZES), training])
-    phases = timed({"total": round(time.perf_counter() - start, 1)})
-    return _result(options, experiment, data, all_scores, sizes, encrypted, phases)
-
-
-def _result(  # wide: what was run, and what it gave
-    options: HammOptions,
-    experiment: HammExperiment,
-    data: Dataset,
-    all_scores: Sequence[_Scores],
-    sizes: list[list[Any]],
-    encrypted: list[list[Any]],
-    phases: dict[str, Phase],
-) -> PaperResult:
-    """Return the result; `sizes` has a row for each number of parties, `encrypted` one for each encrypted count."""
     equal = all(row[2] for row in encrypted) if encrypted else None
     agreement = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}
     source = data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}"
@@ -297,7 +283,7 @@ def _result(  # wide: what was run, and what it gave
         key_bits=options.key_bits if options.encrypted else 0,
         sums_equal_reference=equal,
         seed=options.seed,
-        phases=phases,
+        phases=timed({"total": round(time.perf_counter() - start, 1)}),
         options=asdict(options),
     )
 
@@ -315,16 +301,7 @@ FAMILIES = {
 }
 _AXIS = "1/epsilon (log scale; more private to the right)"
 _SIZES = ("test", "auxiliary", "features", "rho", "batch_rows", "indiv_rows")
-_ENCRYPTED = (
-    "parties",
-    "trial",
-    "equal",
-    "bytes of a ballot",
-    "bits per count",
-    "peak MB",
-    "resumed",
-    "seconds",
-)
+_ENCRYPTED = ("parties", "trial", "equal", "bytes of a ballot", "bits per count", "peak MB", "resumed", "seconds")
 
 
 # -- one split
@@ -345,8 +322,11 @@ class _Trial:
     def seed(self) -> int:
         return self.options.seed + self.number
 
+    @property
+    def name(self) -> str:
+        return f"{self.parties}-{self.number}"
+
     def split(self, data: Dataset) -> tuple[Split, PublicScaler, Array]:
-        """Split the data set among the parties, and fit the scaler on the auxiliary rows, which are public."""
         samples = self.experiment.samples
         spare = len(data.y_train) - self.parties * samples
         if spare < 1:
@@ -368,7 +348,7 @@ def _run_trials(
     label, workers = f"trials, M = {trials[0].parties}", trials[0].options.workers
     results: dict[int, dict[str, Any]] = {}
     if journal is not None:
-        stored = {trial.number: journal.result(_name(trial)) for trial in trials}
+        stored = {trial.number: journal.result(trial.name) for trial in trials}
         results = {number: result for number, result in stored.items() if result is not None}
     remaining = {trial.number: trial for trial in trials if trial.number not in results}
     progress(label, len(results), len(trials))
@@ -376,15 +356,10 @@ def _run_trials(
     for result in LocalEngine(max(1, min(workers, len(tasks)))).run(_run_trial, data, tasks):
         number = int(result["trial"])
         if journal is not None:
-            journal.store_result(_name(remaining[number]), result)
+            journal.store_result(remaining[number].name, result)
         results[number] = result
         progress(label, len(results), len(trials))
     return [results[trial.number] for trial in trials]
-
-
-def _name(trial: _Trial) -> str:
-    """Return the key of a trial in the journal."""
-    return f"{trial.parties}-{trial.number}"
 
 
 def _train(split: Split, scaler: PublicScaler, classes: int) -> Array:
@@ -396,14 +371,9 @@ def _train(split: Split, scaler: PublicScaler, classes: int) -> Array:
     return np.concatenate(blocks)
 
 
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
 def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
-    """Run a trial with one BLAS thread; more threads would only wait for each other on matrices of this size."""
-    with threadpool_limits(limits=1):
-        return _one_trial(data, trial)
-
-
-def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
-    """Train the parties, count votes, fit and release the curator's classifiers, and score all of them."""
+    """Train, count, release and score with one BLAS thread: more would only wait for each other."""
     options, classes = trial.options, len(data.classes)
     split, scaler, auxiliary = trial.split(data)
     loss = loss_named("logistic", classes)
@@ -442,7 +412,6 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 
 def _releases(options: HammOptions, samplers_at: Callable[[float], dict[str, Sampler]]) -> Iterator[tuple[str, Array]]:
-    """Draw all releases of a trial."""
     points = {1 / point: point for point in options.inverse_epsilons}
     for draw in sweep(lambda epsilon: samplers_at(points[epsilon]), points, options.draws):
         yield f"{draw.method} {points[draw.epsilon]:g} {draw.number}", draw.weights
@@ -482,7 +451,6 @@ def _our_releases(
     loss: Loss,
     fits: dict[str, Callable[[float], Minimiser]],
 ) -> Iterator[tuple[str, Array]]:
-    """Return name and weights of each release by this library's methods, bounds and rules for lambda."""
     radius = averaging_radius(HAMM_LAMBDA, counts.shape[1])
     mean = np.mean([project(w, radius) for w in parameters], axis=0).reshape(parameters.shape[1:])
     average = Average(mean, radius, len(parameters))
@@ -506,7 +474,6 @@ def _our_releases(
 
 
 def _score(classifiers: dict[str, Array], split: Split, scaler: PublicScaler) -> dict[str, float]:
-    """Return the accuracy of every classifier on the test rows, in one pass over blocks of rows."""
     y = split.y_test
     names = list(classifiers)
     stacked = np.stack([classifiers[name] for name in names])
@@ -544,7 +511,7 @@ def _encrypted_count(data: Dataset, trial: _Trial, progress: Progress) -> tuple[
         with run.timed("train"), threadpool_limits(limits=1):
             voters = [LinearVoter(w) for w in _train(split, scaler, classes)]
         if options.journal is not None:
-            folder = Path(options.journal) / f"votes-{_name(trial)}"
+            folder = Path(options.journal) / f"votes-{trial.name}"
             identity = _identity(options) | {"parties": parties, "auxiliary": auxiliary.digest.hex()}
             run.journal = resources.enter_context(Journal(folder, identity))
         spec = TallySpec(auxiliary, classes)
@@ -573,10 +540,8 @@ class _Scores(NamedTuple):
 
 
 def _scores(options: HammOptions, parties: int, trials: Sequence[dict[str, Any]]) -> _Scores:
-    """Summarise the trials of one number of parties."""
 
     def mean_score(names: Sequence[str]) -> Mean:
-        """Return mean and standard deviation of the named scores, over names and trials."""
         values = np.array([trial["scores"][name] for trial in trials for name in names])
         return Mean(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 
@@ -596,7 +561,6 @@ def _scores(options: HammOptions, parties: int, trials: Sequence[dict[str, Any]]
 
 
 def _figures(options: HammOptions, scores: _Scores) -> Iterator[Panel]:
-    """Yield the figure of each family of curves."""
     axis = options.inverse_epsilons
     flat = [curve(name, axis, [scores.clear[name]] * len(axis)) for name in ("batch", "indiv")]
     title = f"{'SYNTHETIC STAND-IN: ' if options.stand_in else ''}{scores.parties:,} parties"
@@ -606,7 +570,6 @@ def _figures(options: HammOptions, scores: _Scores) -> Iterator[Panel]:
 
 
 def _release(family: str, description: str) -> Release:
-    """Return the privacy cost of a family of curves."""
     ours = family == "ours"
     return Release(
         description.partition(";")[0].partition(":")[0],
@@ -657,7 +620,6 @@ def _published(
 
 
 def _judge(claim: Claim, options: HammOptions, panel: _Scores, family: str) -> tuple[str, bool | None]:
-    """Test a statement of the paper on one family of curves."""
     points, texts = options.inverse_epsilons, dict[str, str]()
 
     def score(name: str) -> tuple[float, float]:

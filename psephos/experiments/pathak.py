@@ -157,14 +157,11 @@ def _release(setting: _Setting, real: float) -> Release:
 
 
 def _dense(X: Any) -> Array:
-    """Return a sparse or dense matrix as a dense float64 array."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
 
 
 @dataclass
 class _Run:
-    """The measurements of one setting."""
-
     setting: _Setting
     X: Array
     y: NDArray[np.int64]
@@ -179,7 +176,6 @@ class _Run:
     constant: bool = field(default=False, init=False)
 
     def measure(self) -> None:
-        """Measure the errors of every split of the setting, and what the theorems bound."""
         pooled = self._train(np.arange(len(self.y)), (len(self.y),))[0]
         generator = np.random.default_rng([self.options.seed, 0])
         self._curve("pooled + noise", [pooled], len(self.y), generator)
@@ -199,7 +195,6 @@ class _Run:
         self.constant = bool((self.X_test @ pooled <= 0).all() or (self.X_test @ pooled > 0).all())
 
     def figure(self) -> Panel:
-        """Return the test errors against epsilon."""
         curves = [curve(name, self.options.epsilons, errors) for name, errors in self.series.items()]
         note = f"without noise the pooled classifier errs at {self.pooled_error:.3f}"
         return Panel(self.setting.name, _AXIS, "test error", curves, note=note)
@@ -223,7 +218,6 @@ class _Run:
         return average
 
     def _errors(self, W: Array) -> list[float]:
-        """Return the test error of each row of W, (m, d)."""
         wrong = (self.X_test @ W.T > 0) != (self.y_test == 1)[:, None]
         return [float(e) for e in wrong.mean(axis=0)]
 
@@ -237,7 +231,6 @@ class _Run:
         return repeated, noise
 
     def _curve(self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator) -> None:
-        """Measure the mean test error of a series at each epsilon over the noise draws."""
         repeated, noise = self._noisy(classifiers, smallest, generator)
         self.series[name] = []
         for epsilon in self.options.epsilons:
@@ -278,7 +271,6 @@ class _Run:
     def _theorems(
         self, name: str, averages: Sequence[Array], pooled: Array, smallest: int, generator: np.random.Generator
     ) -> None:
-        """Compare the bounds of Theorems 4.2 and 4.3 with the averages of one split."""
         lam, features = self.setting.lam, self.X.shape[1]
         distances = [float(np.linalg.norm(average - pooled)) for average in averages]
         rows = [("theorem 4.2", theorem_4_2(parties=5, smallest=smallest, lam=lam), max(distances))]

@@ -170,7 +170,6 @@ def plan(options: PlanOptions) -> PlanResult:
 def _timed_sum(
     options: PlanOptions, spec: Spec, ceremony: KeySetup, packing: PackingPlan
 ) -> tuple[Round, PartyFactory]:
-    """Return the round and the parties of a sum of random vectors, with the slots of the whole run."""
     generator, parties = np.random.default_rng(0), len(ceremony.roster)
     timed: SumSpec = VectorSpec(VectorFormat(packing.length, packing.minimum, packing.maximum), bytes(32))
     data: Any = np.zeros((parties, packing.length), dtype=np.int64)

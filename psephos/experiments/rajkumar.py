@@ -57,8 +57,6 @@ METHODS = ("psgd", "gop", "la_printed", "la_repaired", "psgd_transcript", "gop_s
 
 @dataclass(frozen=True)
 class _Problem:
-    """One data set: training and test records, labels -1 and +1."""
-
     X: Array = field(repr=False)
     y: NDArray[np.int64] = field(repr=False)
     X_test: Array = field(repr=False)
@@ -119,7 +117,6 @@ EXPERIMENTS: Mapping[str, Callable[[int, int], list[_Problem]]] = {
 
 
 def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[float, ...]]]:
-    """Yield panel, place on its axis and the parties' shares, for both panels of a figure."""
     for parties in PARTIES:
         yield "parties", parties, np.random.default_rng([seed, number, 3, parties]).dirichlet(np.ones(parties))
     for place, skew in enumerate(SKEWS, start=1):
@@ -177,8 +174,6 @@ class SweepOptions(KeyOptions):
 
 
 class _Sweep:
-    """Keys that all runs of a sweep share, and the results of their encrypted steps."""
-
     def __init__(self, options: SweepOptions, transcript: Transcript | None) -> None:
         self.options, self.transcript = options, transcript
         self.ceremony = setup_keys(
@@ -303,7 +298,6 @@ def _mean(errors: list[float]) -> Mean:
 
 
 def _figures(rows: Sequence[_Row]) -> Iterator[Panel]:
-    """Yield a figure of the errors for each panel, lambda and epsilon."""
     grouped: dict[tuple[str, float, float], list[_Row]] = {}
     for row in rows:
         grouped.setdefault((row.panel, row.lam, row.epsilon), []).append(row)
@@ -353,7 +347,6 @@ def _claims(rows: Sequence[_Row]) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield each claim of the paper as a row for `beside`, with a verdict if it is precise enough for one."""
 
     def means(panel: str, *methods: str) -> str:
-        """Return the mean errors of methods at each place of a panel, over lambda and epsilon."""
         places = {row.place: [one for one in rows if one[:2] == row[:2]] for row in rows if row.panel == panel}
         return "; ".join(
             f"{name} {', '.join(f'{np.mean([one.errors[name].mean for one in at]):.3f}' for at in places.values())}"

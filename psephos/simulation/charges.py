@@ -117,7 +117,6 @@ class SumCharges:
         return charges
 
     def _exact_charges(self) -> list[Charge]:
-        """Return the charges of the exact sums that the curator is given."""
         offered, openings = set(self._options.offered), list[tuple[str, str]]()
         if offered & set(COUNTED):
             openings.append(("counts of votes", "the curator is given the exact counts of votes (alpha)"))
@@ -127,5 +126,4 @@ class SumCharges:
 
 
 def _release(budget: RunBudget, name: str, epsilon: float, event: PrivacyEvent, number: int) -> Charge:
-    """Return the charge of release `number` of a method at an epsilon."""
     return budget.release(f"{name} at epsilon {epsilon!r}", event, number)

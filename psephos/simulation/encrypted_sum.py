@@ -135,7 +135,6 @@ def simulate_sum(round_: Round, keys: KeySetup, factory: PartyFactory, config: R
 
 
 def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig) -> EncryptedSum:
-    """Simulate the sum with all roles in one run of the driver."""
     numbers = range(len(round_.roster)) if config.present is None else config.present
     expected = len(numbers) * round_.plan.ciphertexts
     transcript = config.transcript or Transcript()
@@ -171,8 +170,6 @@ def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, c
 
 @dataclass(frozen=True)
 class _BatchContext:
-    """What the workers need for every batch."""
-
     round: Round
     factory: PartyFactory
     mode: RandomnessMode
@@ -183,8 +180,6 @@ class _BatchContext:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The parties of one batch."""
-
     first: int
     numbers: Sequence[int]
     data: Sequence[Any] | NDArray[np.int64] = field(repr=False)
@@ -207,7 +202,6 @@ class _BatchResult:
 
 
 def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig) -> EncryptedSum:
-    """Simulate the parties batch by batch, then the opening of the merged products."""
     stored = None if config.journal is None else config.journal.sum_of(round_, config.label)
     names = ["curator", *(f"holder {share.holder}" for share in keys.shares)]
     messages: list[SentMessage] = []
@@ -264,7 +258,6 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
 
 
 def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store: Store | None) -> dict[str, list[int]]:
-    """Return the noise that each key holder adds, by its name; empty where they add none."""
     if spec.holder_shares is None:
         return {}
     noise = {}
@@ -276,7 +269,6 @@ def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store:
 
 
 def _merge_products(products: Sequence[BallotProduct], additions: Sequence[BallotProduct]) -> list[BallotProduct]:
-    """Multiply each observer's product by its product of a batch."""
     merged: list[BallotProduct] = []
     for place, (product, addition) in enumerate(zip(products, additions, strict=True)):
         equal = (k for k in range(place) if products[k] is product and additions[k] == addition)
@@ -309,7 +301,6 @@ def _process_batches(
 
 
 def _make_batch(factory: PartyFactory, keys: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
-    """Return a batch with its data and seeds; `numbers`: the parties of the batch that take part."""
     seeds = [keys.signing_keys.seed(number) for number in numbers]
     data = factory.data[batch.start - factory.first : batch.stop - factory.first]
     return _Batch(batch.start, numbers, data, seeds)
@@ -344,7 +335,6 @@ def _process_batch(context: _BatchContext, batch: _Batch) -> _BatchResult:
 
 
 def _plaintext_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[Any]:
-    """Add the parties' vectors without encryption."""
     plan = round_.plan
     small = max(-plan.minimum, plan.maximum) * plan.addends < 2**62
     total = np.zeros(plan.length, dtype=np.int64 if small else object)
@@ -354,7 +344,6 @@ def _plaintext_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[A
 
 
 def _this_process() -> tuple[str, int]:
-    """Return the host name and the process number."""
     return platform.node(), os.getpid()
 
 

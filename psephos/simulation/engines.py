@@ -122,7 +122,6 @@ _loaded: tuple[str, Any] | None = None
 
 
 def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, task: Task) -> tuple[int, Output]:
-    """Return the task's place and the result of `function`, called in a worker process."""
     global _loaded
     if _loaded is None or _loaded[0] != path:
         _loaded = path, joblib.load(path, mmap_mode="r")
@@ -204,7 +203,6 @@ class DaskEngine:
 
 
 def _with_version(version: str, function: Callable[[Any, Task], Output], shared: Any, task: Task) -> Output:
-    """Return the result of `function`, called in a worker of a cluster."""
     if psephos.__version__ != version:
         raise EngineError(
             f"a worker with psephos {psephos.__version__} has joined a run of psephos {version}, and its results could "

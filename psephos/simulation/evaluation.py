@@ -80,6 +80,7 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions):
         return super().readers | {
             "largest_error": (numeric, "a model that predicts a number"),
             "bins": (not numeric, classes),
+            "classes": (not numeric, classes),
             "other_labels": (not numeric or self.other_labels == "drop", classes),
         }
 
@@ -182,7 +183,9 @@ def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> 
     """Return the options for the table and the model, and the rows in the model's encoding, assigned to the parties."""
     options = replace(options, task="regression" if isinstance(model, RegressionModel) else "classification")
     if isinstance(model, RegressionModel):
-        _check_label(options, model)
+        options.check()
+        if options.label != model.label:
+            raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
     elif options.data is None:
         options, split = load_split(options)
         if split.dataset.features != len(model.encoding.features) or split.dataset.classes != model.classes:
@@ -202,15 +205,6 @@ def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> 
     return options, table.deal(
         options.parties, options.seed, by_content=options.protects_records, agreed=model.encoding
     )
-
-
-def _check_label(options: EvaluationOptions, model: RegressionModel) -> None:
-    """Raise InvalidParameter for options that do not fit a model that predicts a number."""
-    options.check()
-    if options.classes:
-        raise InvalidParameter("the model predicts a number, which has no classes: leave --classes out")
-    if options.label != model.label:
-        raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
 
 
 def _total(entry: Release, earlier: Sequence[Release]) -> ComposedCost | None:

@@ -222,7 +222,6 @@ def simulate(  # wide: an experiment's terms, each with its default
 
 
 def _dataset(X: ArrayLike, y: ArrayLike | None) -> Dataset:
-    """Return a data set of the given rows and labels, whose sorted values are the classes."""
     if np.ma.is_masked(X) or np.ma.is_masked(y):
         raise DataError("X or y has masked entries: fill them, or leave their rows out")
     try:

@@ -144,7 +144,6 @@ class Job:
         return Encoding(tuple(Column(name, "number", fill=fill) for name, fill in zip(names, fills, strict=True)))
 
     def _right_in_public(self, model: Model) -> float | None:
-        """Return the share of the user's labelled public rows that a model classifies correctly."""
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
         fitted = self.method in (*LABELLED_METHODS, *RECORD_METHODS)
         if self.options.public is None or not len(rows) or fitted:

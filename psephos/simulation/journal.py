@@ -99,9 +99,6 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<Journal {self.path}>"
-
 
 class SumJournal:
     """The part of a journal that belongs to one sum; `round`: its terms, with the nonce of its first run."""
@@ -154,9 +151,6 @@ class SumJournal:
             seconds = tuple(state.seconds.items())
             content = (encoded_products, indices, values, seconds, float(state.memory_mb))
             self._store.put(self._space, b"state", encode(content))
-
-    def __repr__(self) -> str:
-        return f"<SumJournal of {self.round.kind} in {self._store}>"
 
 
 def _encode_keys(keys: KeySetup) -> bytes:

@@ -495,7 +495,6 @@ class TallyOptions(JointNoiseOptions, SumOptions):
         }
 
     def _check_unit(self) -> None:
-        """Raise InvalidParameter for methods and options of another unit of privacy."""
         wrong = [name for name in self.methods if (name in RECORD_METHODS) != self.sums_rows]
         if wrong and self.sums_rows:
             raise InvalidParameter(

@@ -304,7 +304,6 @@ def simulate_pathak(  # long: the fields of its result
 
 
 def _evaluate_references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
-    """Evaluate the classifiers without noise, once: on pooled data, of each party, and their average."""
     if any(score.method == "pathak" for score in evaluation.scores):
         return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]

@@ -161,7 +161,6 @@ def _roles(
     transcript: Transcript,
     store: Store,
 ) -> list[Role]:
-    """Return all roles, honest; `store` holds their ledgers."""
     spec, terms = options.spec(agreement), options.terms(agreement, ceremony)
     if len(losses) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered, and {len(losses)} have records")
@@ -204,7 +203,6 @@ class _RunObserver:
             self.record_step()
 
     def record_step(self) -> None:
-        """Record the curator's latest step, if it is not recorded yet."""
         results = self._results()
         curator = results.get("curator")
         if not isinstance(curator, GradientCuratorState) or curator.steps == self._done or curator.opened is None:
@@ -325,7 +323,6 @@ def _charges(agreement: Agreement, budget: RunBudget) -> list[Charge]:
 
 
 def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> list[LocalLoss]:
-    """Scale the rows of the split on its public rows, start the evaluation, and return each party's loss."""
     name, classes = split.dataset.name, len(split.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"psgd needs data of two classes, and {name} has {classes}: choose another data set")
@@ -336,7 +333,6 @@ def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> list
 
 
 def _evaluate(options: PsgdOptions, losses: list[LocalLoss], run: DescentRun, evaluation: Evaluation) -> None:
-    """Evaluate the classifier, and once the minimiser without noise that it is compared with."""
     if all(score.method != "psgd" for score in evaluation.scores):
         X = np.concatenate([local.X for local in losses])
         y = np.concatenate([local.y for local in losses])
@@ -391,7 +387,6 @@ def _result(
 
 
 def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
-    """Return a warning if delta is not below 1/N."""
     records = agreement.descent.records
     if options.delta < 1 / records:
         return []
@@ -402,7 +397,6 @@ def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
 
 
 def _remarks(options: PsgdOptions, agreement: Agreement) -> list[str]:
-    """Return notes on the two epsilons and on clipping."""
     guarantee, remarks = agreement.guarantee, []
     if guarantee.epsilon_final is not None:
         remarks.append(

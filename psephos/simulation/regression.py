@@ -114,7 +114,6 @@ class RegressionRun(RowSum):
         return errors
 
     def _references(self) -> dict[str, Array]:
-        """Return the predictions for the held-out rows of regressions that are fitted to all private rows."""
         rows = np.concatenate(self.split.parties)
         X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
         predictions = {}

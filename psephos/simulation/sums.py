@@ -175,7 +175,6 @@ def _transformed(scaler: Any, X: Any) -> Array:
 def _train(
     options: SumOptions, split: Split, scaler: Any, public_rows: Array, progress: Progress
 ) -> tuple[Array, Sequence[Voter]]:
-    """Return every party's ridge parameters (for avg), and the classifier that it votes with."""
     done, classes = counted(progress, "train", options.parties), len(split.dataset.classes)
     learners = options.local_learners
     white = public_coordinates(public_rows) if "whitened" in learners else None
@@ -297,7 +296,6 @@ class SumExperiment(KeyedRun):
         return replace(method.ledger_entry, signal=signal, protects=self.options.protects)
 
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
-        """Return the cost of each release, and of all printed private accuracies together."""
         entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
         draws = range(self.options.drawn)
         planned = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
@@ -374,7 +372,6 @@ _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir
 
 
 def _journal_of(options: SumOptions) -> Any:
-    """Return the journal that the options name, or a context manager of None without one. Raises JournalError."""
     if options.journal is None:
         return nullcontext()
     identity = {name: value for name, value in options.plain().items() if name not in _NOT_IDENTITY}

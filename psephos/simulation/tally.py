@@ -72,7 +72,6 @@ def simulate_average(options: AverageOptions, **context: Unpack[RunContext]) -> 
 
 
 def _with_shares(reveal: Callable[[SumExperiment], MethodsAt], run: SumExperiment) -> MethodsAt:
-    """Return the function that makes the methods, whose classifiers get the intercept of announced class shares."""
     options, population = run.options, run.population
     assert isinstance(options, TallyOptions)
     methods_at, shares = reveal(run), options.shares_of(population.split.dataset.classes)
@@ -161,7 +160,6 @@ def _noisy_sums(
 
 
 def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
-    """Return the record step."""
     population, privacy = run.population, run.options.privacy(epsilon)
     spec, rows = RecordSpec.plan(run.public(name), privacy), population.records()
     take = _noisy_sums(run, spec, rows, name, epsilon)
@@ -208,7 +206,6 @@ def _step_method(run: SumExperiment, public: PublicTerms, name: str, epsilon: fl
 
 
 def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
-    """Return a statistic of the parties' votes or of their own rows."""
     population, options = run.population, run.options
     spec = StatisticSpec.plan(run.public(name), options.privacy(epsilon))
     assert spec.shares is not None

@@ -174,7 +174,6 @@ def stated_releases(study: Study) -> tuple[Release, ...]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in nested lists and dictionaries, names included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -129,7 +129,6 @@ class RegressionSpec(RecordSpec):
 
 
 def _agreed_grid(public: PublicTerms, privacy: PrivacyTerms) -> RecordGrid:
-    """Return the agreed coordinates and score; raises InvalidParameter for others than these terms allow."""
     coordinates, offset, constant = (public.agreed[name] for name in _GRID)
     label = NumericLabel(*(public.agreed[name] for name in _LABEL)) if public.classes == 1 else None
     norm: Norm = "l2" if privacy.joint_noise == "gaussian" else "l1"

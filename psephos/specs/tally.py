@@ -146,7 +146,6 @@ class TallySpec(SumSpec):
 
 
 def _ridge(public: PublicTerms, request: ReleaseRequest) -> float:
-    """Return the lambda that the public rule takes for votes on the public samples."""
     X, classes = public.samples, public.classes
     loss = loss_named("logistic", classes)
     bound = erm_bound(LABELS[public.method], loss, parties=public.parties, classes=classes, features=X)
