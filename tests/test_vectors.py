@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.audit import case_psgd, case_tally, pathak_runs
+from psephos.audit import case_psgd, pathak_runs
 from psephos.audit.case_ceremony import TERMS
-from psephos.audit.case_statistic import SUMS
+from psephos.audit.case_sums import PARAMETERS, SUMS
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, make_setting, run_sum
 from psephos.audit.studies import trial
@@ -179,7 +179,7 @@ RUNS: dict[str, Callable[[], dict[str, str]]] = {
     "tally": lambda: tally("none"),
     "tally, knowledge": lambda: tally("knowledge"),
     "tally, valid": lambda: tally("valid"),
-    "parameters": lambda: one(case_tally.PARAMETERS),
+    "parameters": lambda: one(PARAMETERS),
     "statistic": lambda: one(SUMS["statistic"]),
     "statistic, Gaussian": lambda: one(SUMS["statistic-gaussian"]),
     "own data": lambda: one(SUMS["own-data"]),

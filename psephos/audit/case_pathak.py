@@ -16,19 +16,22 @@ noise, and the published total less that noise.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from gmpy2 import mpz
 from scipy.stats import binomtest
 
+from psephos.audit.adversary import Tampering
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
-from psephos.audit.compare import compare_samples, noise_features
-from psephos.audit.matrix import EXPECTED, PATHAK_MEMBERS, pathak_members
+from psephos.audit.compare import ViewAnalysis, compare_noise
+from psephos.audit.matrix import EXPECTED, HONEST, PATHAK_MEMBERS, pathak_members
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members, case_of
 from psephos.audit.pathak_runs import (
     EPSILON,
@@ -38,9 +41,6 @@ from psephos.audit.pathak_runs import (
     PARTIES,
     SIZES,
     SMALLEST,
-    MakeObserved,
-    ObservedRole,
-    ObservedRoles,
     ObservedRun,
     PathakKind,
     ZeroContributionParty,
@@ -57,15 +57,12 @@ from psephos.audit.pathak_runs import (
 )
 from psephos.audit.simulators import ideal_sum, joint_noise
 from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
-from psephos.curator.pathak.curator import AwaitingAnswers
-from psephos.parties.pathak import PartyResharing, PathakParty
+from psephos.parties.pathak import PathakParty
 from psephos.parties.pathak_noise import noise_share, own_noise
 from psephos.protocol.errors import AgreementError, InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.pathak.comparison import conclude
 from psephos.protocol.pathak.messages import (
-    KEYED_SIZE_BITS,
     MASK_BITS,
     SHARE_BITS,
     TIE_BITS,
@@ -81,81 +78,77 @@ from psephos.protocol.pathak.messages import (
     centred,
 )
 from psephos.protocol.pathak.noise import modulus_bits, noise_addends, noise_bound, noise_plan
-from psephos.protocol.pathak.resharing import add_shares
 from psephos.protocol.pathak.terms import CURATOR, LEADER, PathakTerms, party_name
-from psephos.protocol.permutation import inverse, permute
+from psephos.protocol.permutation import inverse
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.specs.pathak import BARE_SUM
 
 Row = dict[str, float]
-IdealOutput = Callable[[ObservedRoles], Sequence[int]]
 
 
-# -- the simulator
+@dataclass(frozen=True)
+class PathakAnalysis(ViewAnalysis):
+    """The comparisons of one kind of run."""
 
+    kind: PathakKind
 
-class _Corrector(ObservedRole):
-    """An honest party of a simulated run, whose published share is corrected so that the total is the ideal output."""
+    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[ObservedRun]:
+        return real_runs(context, self.kind, inputs, members if members.lying else HONEST)
 
-    def __init__(self, honest: Role, setting: ObservedRoles, ideal_output: IdealOutput, members: Members) -> None:
-        super().__init__(honest, setting)
-        self.ideal_output, self.members = ideal_output, members
-
-    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
-        if kind_of(post.data) is not Kind.PUBLISHED_SHARE:
-            return [post]
-        terms = self.setting.state(self.name, PartyResharing).terms
-        contributions = self.setting.contributions()
-        smallest = min(contributions.values(), key=lambda c: c.size)
-        if self.members.lying:
-            contributions = {n: c for n, c in contributions.items() if n not in self.members.parties}
-        added = [smallest.noise[0]]
-        if terms.joint:
-            rung = terms.rung(smallest.size) if terms.finds_smallest else 0
-            added = [c.noise[rung] for c in contributions.values()]
-        total = ideal_sum(*(c.parameters for c in contributions.values()), *added)
-        return [add_to_share(post, terms, [w - t for w, t in zip(self.ideal_output(self.setting), total, strict=True)])]
-
-
-def _simulated(context: AnalysisContext, kind: PathakKind, members: Members) -> list[ObservedRun]:
-    def make() -> list[ObservedRun]:
-        real = real_runs(context, kind)[0]
+    def simulated(self, context: AnalysisContext, members: Members) -> list[ObservedRun]:
+        terms, data = terms_of(context, self.kind, "simulated"), records_of(context, "honest")
         honest = [j for j in range(PARTIES) if j not in members.parties]
         summed = honest if members.lying else range(PARTIES)
-        parameters = [real.contributions[j].parameters for j in summed]
-        runs = []
-        for i in range(context.views):
+        parameters = [self.real(context)[0].contributions[j].parameters for j in summed]
+        knows_sizes = bool(members.curator and members.parties)
+
+        def one(i: int) -> ObservedRun:
             generator = np.random.default_rng([context.seed, i, 77])
             # The output of the functionality: the sum with the honest parties' noise for the true smallest size.
-            released = ideal_sum(*parameters, _ideal_noise(real.terms, len(honest), generator))
-
-            def ideal_output(setting: ObservedRoles, released: Sequence[int] = released) -> Sequence[int]:
-                """Return the ideal output, with the coalition's own shares of the noise at the true rung, if any."""
-                if not real.terms.joint or members.lying:
-                    return released
-                rung = real.terms.rung(min(SIZES)) if real.terms.finds_smallest else 0
-                own = [setting.contributions()[number].noise[rung] for number in members.parties]
-                return ideal_sum(released, *own)
-
-            made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
-            if not (members.curator and members.parties):
-                generator.shuffle(made_up)
+            released = ideal_sum(*parameters, _ideal_noise(terms, len(honest), generator))
+            sizes = list(SIZES) if knows_sizes else [16, 17, 18, 19]
+            if not knows_sizes:
+                generator.shuffle(sizes)
             records = [
-                records_of(context, "honest")[j]
+                data[j]
                 if j in members.parties
-                else made_up_records(generator, made_up[j], float(generator.uniform(0, 6)))
+                else made_up_records(generator, sizes[j], float(generator.uniform(0, 6)))
                 for j in range(PARTIES)
             ]
-            corrector = partial(_Corrector, ideal_output=ideal_output, members=members)
-            replacements: dict[str, MakeObserved] = {party_name(honest[-1]): corrector, **deviating_roles(members)}
-            runs.append(run_observed(context, kind, records, f"pathak simulated {kind} {members} {i}", replacements))
-        return runs
+            label = f"pathak simulated {self.kind} {members} {i}"
+            run = run_observed(context, self.kind, records, label, deviating_roles(members))
+            if terms.joint and not members.lying:  # the coalition's own shares of the noise, at the true rung
+                rung = terms.rung(min(SIZES)) if terms.finds_smallest else 0
+                released = ideal_sum(released, *(run.contributions[n].noise[rung] for n in members.parties))
+            return run.with_total(released, honest[-1])
 
-    # Without a party's inputs the simulation is the same: the curator and the consumer view the same runs.
-    both = bool(members.curator and members.parties)
-    return context.cached(("pathak simulated", kind, members.parties, members.lying, both), make)
+        # Without a party's inputs the simulation is the same: the curator and the consumer view the same runs.
+        key = ("pathak simulated", self.kind, members.parties, members.lying, knows_sizes)
+        return context.cached(key, lambda: [one(i) for i in range(context.views)])
+
+    def row(self, context: AnalysisContext, run: ObservedRun, members: Members) -> Iterable[tuple[str, float]]:
+        """Yield the features of the view of one run; a message is named by kind, sender, receiver and number."""
+        table, numbers = (
+            context.cached("pathak table", lambda: plain_table(keys_of(context).comparison)),
+            Counter[str](),
+        )
+        for message in run.transcript.messages:
+            if message.receiver not in members.names and message.receiver != "board":
+                continue
+            name = f"{message.kind} from {message.sender} to {message.receiver}"
+            numbers[name] += 1
+            yield f"{name} #{numbers[name]}, bytes", message.size
+            for what, value in _open_message(run, members, message, table).items():
+                yield f"{name} #{numbers[name]}: {what}", value
+        for place, value in enumerate(run.total):
+            yield f"total {place}", float(value)
+            for number in members.parties:
+                for rung, noise in enumerate(run.contributions[number].noise):
+                    yield f"total {place} less the noise {rung} of party {number}", float(value - noise[place])
+        if run.terms.finds_smallest:
+            yield from _of_sizes(run, members)
 
 
 def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator) -> list[int]:
@@ -235,72 +228,21 @@ def _compared_again(run: ObservedRun) -> set[str]:
     return {message.receiver for message, content in run.messages(Kind.QUESTIONS, Kind.OPPONENTS) if content.turn == 1}
 
 
-def _row(run: ObservedRun, members: Members, table: Mapping[mpz, int]) -> Row:
-    """Return the features of the view of one run; a message is named by kind, sender, receiver and number."""
-    row, numbers = Row(), Counter[str]()
-    for message in run.transcript.messages:
-        if message.receiver not in members.names and message.receiver != "board":
-            continue
-        name = f"{message.kind} from {message.sender} to {message.receiver}"
-        numbers[name] += 1
-        row[f"{name} #{numbers[name]}, bytes"] = message.size
-        for what, value in _open_message(run, members, message, table).items():
-            row[f"{name} #{numbers[name]}: {what}"] = value
-    for place, value in enumerate(run.total):
-        row[f"total {place}"] = float(value)
-        for number in members.parties:
-            for rung, noise in enumerate(run.contributions[number].noise):
-                row[f"total {place} less the noise {rung} of party {number}"] = float(value - noise[place])
-    if run.terms.finds_smallest:
-        row |= _of_sizes(run, members)
-    return row
-
-
-def _of_sizes(run: ObservedRun, members: Members) -> Row:
-    """Return what a coalition would learn of sizes and noise if it knew the permutation that it does not know."""
-    row, tournament = Row(), run.terms.comparisons == "tournament"
-    if members.parties and not members.curator and tournament:
+def _of_sizes(run: ObservedRun, members: Members) -> Iterator[tuple[str, float]]:
+    """Yield what a coalition would learn of sizes and noise if it knew the permutation that it does not know."""
+    if members.parties and not members.curator and run.terms.comparisons == "tournament":
         # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
         second_turn, owners = _compared_again(run), inverse(run.order)
         for place in range(PARTIES):
             again = party_name(place) in second_turn if place in members.parties else -1
-            row[f"party {owners[place]} compared again, if pi_2 were the identity"] = again
+            yield f"party {owners[place]} compared again, if pi_2 were the identity", again
     if members.curator and not members.parties:
         # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
         selection = run.messages(Kind.SELECTION)[0][1].ciphertexts
-        row["smallest, if pi_1 were the identity"] = [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
-        for place, rank in {} if tournament else dict(enumerate(_ranks(run))).items():
-            row[f"rank of party {place}, if pi_1 were the identity"] = rank
+        yield "smallest, if pi_1 were the identity", [run.keys.curator.raw_decrypt(c) for c in selection].index(1)
         rests = [value - masked for value, masked in zip(run.total, _masked_noise(run), strict=True)]
-        row |= {f"total {place} less the masked noise": float(rest) for place, rest in enumerate(rests)}
-        row["total less the masked noise, first less second"] = float(rests[0] - rests[1])
-    return row
-
-
-def _ranks(run: ObservedRun) -> list[int]:
-    """Return how many data sets are smaller than that at each place of pi_1, which Charlie learns from all pairs."""
-    charlie: AwaitingAnswers = run.setting.state(CURATOR, AwaitingAnswers)
-    answers = {int(m.sender.split()[1]): content.answers for m, content in run.messages(Kind.ANSWERS)}
-    replies = [reply for place in charlie.answering for reply in answers[place]]
-    ranks = [0] * PARTIES
-    results = conclude(run.keys.comparison, charlie.shares, replies, bits=KEYED_SIZE_BITS)
-    for (place, other), larger in zip(charlie.pairs, results, strict=True):
-        ranks[place if larger else other] += 1
-    return permute(inverse(charlie.permutation), ranks)
-
-
-def _compare(
-    context: AnalysisContext,
-    left: Sequence[ObservedRun],
-    right: Sequence[ObservedRun],
-    members: Members,
-    what: str,
-    look: Callable[[str], bool] = lambda name: True,
-) -> CheckResult:
-    table = plain_table(left[0].keys.comparison)
-    rows = [[_row(run, members, table) for run in side] for side in (left, right)]
-    sides = [[{name: value for name, value in row.items() if look(name)} for row in side] for side in rows]
-    return compare_samples(context, sides, what)
+        yield from ((f"total {place} less the masked noise", float(rest)) for place, rest in enumerate(rests))
+        yield "total less the masked noise, first less second", float(rests[0] - rests[1])
 
 
 # -- freshness and searches
@@ -406,18 +348,16 @@ def _jacobi_symbols(kind: PathakKind, context: AnalysisContext) -> CheckResult:
 
 def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     """Compare the noise of the smallest party (printed), or of the parties that are not excluded, with its law."""
-    honest = 1
+    honest, printed = 1, KINDS[kind]["variant"] == "printed"
     terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
-    generator = np.random.default_rng([context.seed, 82])
-    drawn, real = [], []
-    for i in range(12 * context.views):
-        coins = context.coins("noise law", i)
-        printed = terms.variant == "printed"
-        noise = own_noise(terms, min(SIZES), coins) if printed else noise_share(terms, terms.smallest_size, coins)
-        real.append(noise_features(noise))
-        drawn.append(noise_features(_ideal_noise(terms, honest, generator)))
-    whose = "the smallest party's noise" if terms.variant == "printed" else "the share of the one honest party"
-    return compare_samples(context, (real, drawn), f"{whose} against the law")
+    generator, size = np.random.default_rng([context.seed, 82]), min(SIZES) if printed else terms.smallest_size
+
+    def noise(run: int) -> Sequence[int]:
+        return (own_noise if printed else noise_share)(terms, size, context.coins("noise law", run))
+
+    whose = "the smallest party's noise" if printed else "the share of the one honest party"
+    ideal = partial(_ideal_noise, terms, honest, generator)
+    return compare_noise(context, noise, ideal, f"{whose} against the law")
 
 
 # -- cells
@@ -440,10 +380,12 @@ def _bare(run: ObservedRun) -> list[int]:
 def _reads_noise(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     """Compute the noise from the masked noise, which Charlie decrypts, and the mask of party 0."""
     run, leader = real_runs(context, kind)[0], party_name(LEADER)
-    # Party 0 knows s, which it subtracted from the vector that it shared; Charlie decrypts eta + s.
-    sent = [content.values for m, content in run.messages(Kind.RESHARE) if m.sender == leader]
-    resharing: PartyResharing = run.setting.state(leader, PartyResharing)
-    shared = add_shares([resharing.own_share, *sent], modulus_bits(run.terms))
+    # Party 0 subtracted the mask s from the vector that it shared; Charlie decrypts eta + s. The share that it kept is
+    # what it published less what it received.
+    shares = [(m, content.values) for m, content in run.messages(Kind.RESHARE, Kind.PUBLISHED_SHARE)]
+    published = [v for m, v in shares if m.sender == leader]  # its reshares too, which it sent
+    received = [v for m, v in shares if m.receiver == leader]
+    shared = np.subtract(np.sum(np.array(published, object), axis=0), np.sum(np.array(received, object), axis=0))
     # The shares are of its parameters less s, modulo 2^m.
     noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)
     differences = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
@@ -453,7 +395,8 @@ def _reads_noise(kind: PathakKind, context: AnalysisContext) -> CheckResult:
 
 def _insider(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
     """Check whether a party obtains the sum without noise by subtracting its own vector from the published total."""
-    hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
+    hits, number = 0, members.parties[0]
+    runs = real_runs(context, kind, members=members if members.lying else HONEST)
     for run in runs:
         own = run.contributions[number]
         known_vectors = [[0] * FEATURES, own.parameters] if members.lying else own.noise
@@ -464,32 +407,24 @@ def _insider(kind: PathakKind, members: Members, context: AnalysisContext) -> Ch
 
 
 def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
-    name, sizes = coalition.name, ("sizes", "who is smallest")
+    name, sizes, analysis = coalition.name, ("sizes", "who is smallest"), PathakAnalysis(kind)
     known = {*coalition.granted, *coalition.known_leaks}
     hidden = tuple(s for s in EXPECTED[f"pathak-{kind}"].secrets if s not in known)
-
-    def compared(context: AnalysisContext, look: Callable[[str], bool] = lambda name: True) -> CheckResult:
-        real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
-        return _compare(context, real, simulated, m, "real against simulated", look)
-
-    def exchanged(context: AnalysisContext) -> CheckResult:
-        real, other = (real_runs(context, kind, inputs, m) for inputs in ("honest", "exchanged"))
-        return _compare(context, real, other, m, "data sets exchanged")
-
+    simulation, insider = partial(analysis.simulation, m), partial(_insider, kind, m)
     if coalition.known_leaks:
         # No simulator can make the real view: that is the finding.
-        but = partial(compared, look=lambda entry: "total" not in entry)
-        checks.add("simulation", name, tuple(coalition.known_leaks), compared, statistical=True)
-        checks.add("insider", name, ("noise",), partial(_insider, kind, m))
+        but = partial(simulation, look=lambda entry: "total" not in entry)
+        checks.add("simulation", name, tuple(coalition.known_leaks), simulation, statistical=True)
         checks.add("simulation but for the total", name, hidden, but, statistical=True)
     else:
-        checks.add("simulation", name, hidden, compared, statistical=True)
+        checks.add("simulation", name, hidden, simulation, statistical=True)
+    if m.parties == (SMALLEST,) or m.lying:
+        checks.add("insider", name, ("noise",), insider)
     if not {1, SMALLEST} & set(m.parties) and not known:
+        exchanged = partial(analysis.same_output, m, "honest", "exchanged", "data sets exchanged")
         about = ("data", "classifier", "sizes", "who is smallest")
         checks.add("data sets exchanged", name, about, exchanged, statistical=True)
     if kind == "public-bound":
-        if m.parties == (SMALLEST,) or m.lying:
-            checks.add("insider", name, ("noise",), partial(_insider, kind, m))
         return
     if bool(m.parties) != m.curator:  # other coalitions can open everything, or receive nothing sealed
         sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
@@ -498,6 +433,8 @@ def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Membe
         checks.add("masked shares", name, sizes, partial(_linked_shares, kind, m))
         if KINDS[kind].get("comparisons") != "all-pairs":  # there no message depends on an order
             checks.add("order of places", name, sizes, partial(_order_of_places, kind, m), statistical=True)
+        if m.parties == (LEADER,):
+            checks.add("Jacobi symbols", name, ("noise",), partial(_jacobi_symbols, kind), statistical=True)
     if "sizes" in coalition.granted:
         checks.add("sizes read", name, sizes, partial(_reads_sizes, kind))
     if "noise" in coalition.granted:
@@ -505,20 +442,15 @@ def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Membe
 
 
 def _case(kind: PathakKind) -> Case:
-    consumer, leader, smallest = list(PATHAK_MEMBERS)[:3]
-    members, checks = pathak_members(kind), Checks()
+    checks, members = Checks(), pathak_members(kind)
     for coalition in EXPECTED[f"pathak-{kind}"].coalitions:
         _add_checks(checks, kind, coalition, members[coalition.name])
-    law = partial(_noise_law, kind)
+    law, consumer = partial(_noise_law, kind), next(iter(PATHAK_MEMBERS))
     checks.append(Check("noise law", consumer, ("data", "classifier"), law, statistical=True))
-    if KINDS[kind]["variant"] == "repaired":
-        checks.add("insider", smallest, ("noise",), partial(_insider, kind, PATHAK_MEMBERS[smallest]))
-    if kind != "public-bound":
-        checks.add("Jacobi symbols", leader, ("noise",), partial(_jacobi_symbols, kind), statistical=True)
     return case_of(f"pathak-{kind}", checks)
 
 
-PATHAK = tuple(_case(kind) for kind in KINDS)
+PATHAK = tuple(map(_case, KINDS))
 """Pathak's protocol, a case for each of `KINDS`."""
 
 
@@ -532,74 +464,66 @@ PATHAK = tuple(_case(kind) for kind in KINDS)
 LIAR = 1
 """Number of the party that deviates: neither the leader nor the one with the smallest data set."""
 
-BARE = BARE_SUM.name
 SHIFT = (1000, -1000)
 """What a role that deviates adds to the sum, in units of the grid."""
 
-
-@dataclass(frozen=True)
-class _Lies:
-    """The roles of a coalition that deviates, and what it knows of the sum, given its honest part of it."""
-
-    replacements: Mapping[str, MakeObserved]
-    own: Callable[[Sequence[int]], Sequence[int]] = tuple
+Lie = Callable[[AnalysisContext, Any], Role]
+"""(context, honest role) -> the role that replaces it."""
 
 
-def _bare_sum(
-    kind: PathakKind, name: str, lies: Callable[[AnalysisContext], _Lies], context: AnalysisContext
-) -> AttackResult:
-    """Compare the sum of the honest parameters with the published sum less what the coalition knows of it."""
-    attack, adversaries = f"{kind}, {name}", lies(context)
-    run = run_observed(context, kind, records_of(context, "honest"), attack, adversaries.replacements)
-    terms, lying_party = run.terms, party_name(LIAR) in adversaries.replacements
-    offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
-    honest = [c.parameters for number, c in run.contributions.items() if not (lying_party and number == LIAR)]
-    part = run.contributions[LIAR]
-    noise = part.noise[0] if kind == "public-bound" else (0,) * terms.features
-    honest_part = [w + e for w, e in zip(part.parameters, noise, strict=True)]
-    own = adversaries.own(honest_part if lying_party else [0] * terms.features)
-    rest = [total - sum(column) - known - offset for total, known, *column in zip(run.total, own, *honest, strict=True)]
-    if any(rest):
+def _bare_sum(kind: PathakKind, attack: str, lies: Mapping[str, Lie], context: AnalysisContext) -> AttackResult:
+    """Check whether the published sum, less what the coalition may know of it, is that of the honest parameters."""
+    name, roles = f"{kind}, {attack}", {who: partial(lie, context) for who, lie in lies.items()}
+    run = run_observed(context, kind, records_of(context, "honest"), name, roles)
+    own = run.contributions.pop(LIAR) if party_name(LIAR) in lies else None
+    known = [[0] * FEATURES]
+    if own is not None:
+        noise = own.noise[0] if kind == "public-bound" else known[0]
+        known.append(ideal_sum(own.parameters, noise))
+    # Encryptions of zero in place of packed noise take the bound off the sum, which everybody knows.
+    offset = 0 if kind == "public-bound" else -noise_addends(run.terms) * noise_bound(run.terms)
+    rest = [total - bare - offset for total, bare in zip(run.total, _bare(run), strict=True)]
+    if rest not in [ideal_sum(part, shift) for part, shift in product(known, ([0] * FEATURES, SHIFT))]:
         return AttackResult()
-    return AttackResult({BARE: f"{attack}: what is published is the honest parties' parameters, without noise"})
+    return AttackResult({BARE_SUM.name: f"{name}: what is published is the honest parties' parameters, without noise"})
 
 
-def _shifted(own: Sequence[int]) -> list[int]:
-    return [value + shift for value, shift in zip(own, SHIFT, strict=True)]
+def _gives_nothing(context: AnalysisContext, honest: Role) -> Role:
+    return ZeroContributionParty(honest)
 
 
-class _Shifts(ObservedRole):
-    """A role that adds `SHIFT` to a share: a party to its reshare for Charlie, Charlie to his published share."""
+def _shifts(context: AnalysisContext, honest: Any) -> Role:
+    """Add `SHIFT` to a share: a party to its reshare for Charlie, Charlie to his published share."""
+    charlie = honest.name == CURATOR
 
-    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
-        kind, charlie = kind_of(post.data), self.name == CURATOR
-        if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == CURATOR):
-            return [add_to_share(post, self.honest.terms, SHIFT)]  # type: ignore[attr-defined]
-        return [post]
+    def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
+        changed = kind_of(post.data) is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE)
+        if not changed or not (charlie or post.receiver == CURATOR):
+            return [post]
+        return [replace(post, data=add_to_share(post.data, honest.terms, SHIFT))]
+
+    return Tampering(honest, change)
 
 
-def _zeros(kind: Kind, context: AnalysisContext) -> MakeObserved:
-    """Return a role whose messages of one kind have encryptions of zero, under Charlie's key, in place of others."""
+def _zeros(kind: Kind, context: AnalysisContext, honest: Role) -> Role:
+    """Send encryptions of zero, under Charlie's key, in the messages of one kind."""
     full = Encryptor(keys_of(context).curator.public_key, "full")
 
-    class Zeros(ObservedRole):
-        def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
-            if kind_of(post.data) is not kind:
-                return [post]
-            count = (len(post.data) - HEADER_BYTES) // full.key.ciphertext_bytes
-            session = post.data[HEADER_BYTES - 32 : HEADER_BYTES]
-            zeros = Ciphertexts(kind, full.key, full.encrypt([mpz(0)] * count))
-            return [replace(post, data=zeros.encode(session))]
+    def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if kind_of(post.data) is not kind:
+            return [post]
+        count = (len(post.data) - HEADER_BYTES) // full.key.ciphertext_bytes
+        zeros = Ciphertexts(kind, full.key, full.encrypt([mpz(0)] * count))
+        return [replace(post, data=zeros.encode(post.data[HEADER_BYTES - 32 : HEADER_BYTES]))]
 
-    return Zeros
+    return Tampering(honest, change)
 
 
-def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> ObservedRole:
-    """Make a party that claims the smallest size that the terms allow."""
-    liar = PathakParty.__new__(PathakParty)
-    assert isinstance(honest, PathakParty)
-    liar.__dict__.update(honest.__dict__, _size=honest.terms.smallest_size)
-    return make(liar, setting)
+def _smallest_with_zeros(kind: Kind, context: AnalysisContext, honest: Any) -> Role:
+    """Claim the smallest size that the terms allow, and send zeros."""
+    liar = copy(honest)
+    liar._size = honest.terms.smallest_size
+    return _zeros(kind, context, liar)
 
 
 def _propose_less_noise(context: AnalysisContext) -> AttackResult:
@@ -609,44 +533,35 @@ def _propose_less_noise(context: AnalysisContext) -> AttackResult:
     party = PathakParty(LIAR, *records_of(context, "honest")[LIAR], terms)
     entry = Entry(1, CURATOR, party.name, Proposal(proposal, None).encode(proposal.digest))
     step = party.receive(party.start().state, [entry])
-    gains = {BARE: "a party takes part with less noise than agreed on"} if step.posts else {}
+    gains = {BARE_SUM.name: "a party takes part with less noise than agreed on"} if step.posts else {}
     return AttackResult(gains, tuple(refusal.error for refusal in step.refused))
 
 
-_Make = Callable[[AnalysisContext], MakeObserved]
-
-
-def _lies(*roles: tuple[str, _Make], own: Any = tuple) -> Callable[[AnalysisContext], _Lies]:
-    return lambda context: _Lies({name: make(context) for name, make in roles}, own)
-
-
-def _smallest_with_zeros(kind: Kind) -> _Make:
-    return lambda context: partial(_smallest, _zeros(kind, context))
-
-
 _LIAR = party_name(LIAR)
-_GIVES_NOTHING: tuple[str, _Make] = (_LIAR, lambda context: ZeroContributionParty)
-_SHIFTS: tuple[str, _Make] = (CURATOR, lambda context: _Shifts)
-
-
-def _attack(kind: PathakKind, name: str, lies: Callable[[AnalysisContext], _Lies]) -> tuple[Attack, ...]:
-    expected = HARMLESS if kind == "public-bound" else SUCCEEDS
-    return (Attack(name, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,)),)
-
-
-_BY_COALITION = (
-    _attack("public-bound", "adds nothing", _lies(_GIVES_NOTHING, own=lambda own: [0] * len(own)))
-    + _attack("public-bound", "adds what it likes", _lies((_LIAR, lambda context: _Shifts), own=_shifted)),
-    (
-        *_attack("public-bound", "publishes a wrong share", _lies(_SHIFTS, own=_shifted)),
-        Attack("proposes less noise", _propose_less_noise, AgreementError, (BARE_SUM,)),
-    ),
-    _attack("public-bound", "adds nothing and something", _lies(_GIVES_NOTHING, _SHIFTS, own=lambda own: SHIFT)),
-    _attack("repaired", "votes for no rung", _lies((_LIAR, _smallest_with_zeros(Kind.RUNG_VOTE)))),
-    _attack("repaired", "selects nobody", _lies((CURATOR, partial(_zeros, Kind.SELECTION)))),
-    _attack("printed", "noise of nobody", _lies((_LIAR, _smallest_with_zeros(Kind.NOISE_FACTOR)))),
-    _attack("printed", "selects nobody as printed", _lies((CURATOR, partial(_zeros, Kind.SELECTION)))),
+_SELECTS_NOBODY: dict[str, Lie] = {CURATOR: partial(_zeros, Kind.SELECTION)}
+_LIES: tuple[tuple[PathakKind, str, dict[str, Lie]], ...] = (
+    ("public-bound", "adds nothing", {_LIAR: _gives_nothing}),
+    ("public-bound", "adds what it likes", {_LIAR: _shifts}),
+    ("public-bound", "publishes a wrong share", {CURATOR: _shifts}),
+    ("public-bound", "adds nothing and something", {_LIAR: _gives_nothing, CURATOR: _shifts}),
+    ("repaired", "votes for no rung", {_LIAR: partial(_smallest_with_zeros, Kind.RUNG_VOTE)}),
+    ("repaired", "selects nobody", _SELECTS_NOBODY),
+    ("printed", "noise of nobody", {_LIAR: partial(_smallest_with_zeros, Kind.NOISE_FACTOR)}),
+    ("printed", "selects nobody as printed", _SELECTS_NOBODY),
 )
+"""The variant, the name of the attack, and the roles that lie."""
+
+_ADDS, _LIKES, _WRONG, _BOTH, *_STRIPPING = (
+    Attack(
+        name,
+        partial(_bare_sum, kind, name, lies),
+        HARMLESS if kind == "public-bound" else SUCCEEDS,
+        (BARE_SUM,),
+    )
+    for kind, name, lies in _LIES
+)
+_PROPOSES = Attack("proposes less noise", _propose_less_noise, AgreementError, (BARE_SUM,))
+_BY_COALITION = ((_ADDS, _LIKES), (_WRONG, _PROPOSES), (_BOTH,), *((attack,) for attack in _STRIPPING))
 
 ATTACKS = tuple(attack for attacks in _BY_COALITION for attack in attacks)
 """All attacks on the averages of Pathak."""

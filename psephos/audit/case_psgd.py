@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.audit.compare import compare_samples
-from psephos.audit.matrix import PSGD_MEMBERS
+from psephos.audit.compare import compare_noise
+from psephos.audit.matrix import HONEST, PSGD_MEMBERS
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import ideal_sum, joint_gaussian, simulate_sum_view, spherical_noise
@@ -157,7 +157,7 @@ class DescentAnalysis(SumAnalysis):
     def exact(self, context: AnalysisContext) -> list[list[int]]:
         raise NotImplementedError("a descent has a sum for each step")
 
-    def real(self, context: AnalysisContext, inputs: str = "honest") -> list[SumRun]:
+    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[SumRun]:
         def one(i: int) -> SumRun:
             label = f"psgd {self.variant} {inputs} {i}"
             agreement = agreement_of(context, label, self.variant)
@@ -241,21 +241,14 @@ class DescentAnalysis(SumAnalysis):
         announcements = [Announcement.create(terms, step, ORIGIN) for step in range(1, STEPS + 1)]
         clean = snap(private_data(context)[0].gradient(np.zeros(FEATURES)), terms.series.pitch)
 
-        def row(noise: NDArray[np.int64]) -> dict[str, float]:
-            changes = np.diff(noise, axis=0)
-            features = {f"noise {place}": float(e) for place, e in np.ndenumerate(noise)}
-            features |= {f"|{name}|": abs(e) for name, e in features.items()}
-            features |= {f"less the step before {place}": float(e) for place, e in np.ndenumerate(changes)}
-            return features | {"sum of |noise|": np.abs(noise).sum(), "sum of |differences|": np.abs(changes).sum()}
-
-        real, drawn = [], []
-        for i in range(12 * context.views):
-            party = party_of(context, agreement, 0, context.coins("noise law", i))
+        def noise(run: int) -> NDArray[np.int64]:
+            party = party_of(context, agreement, 0, context.coins("noise law", run))
             state = party._start().state
             vectors = [party.vector(state, announcement)[0] for announcement in announcements]
-            real.append(row(np.array([np.subtract(vector, clean) for vector in vectors])))
-            drawn.append(row(_ideal_noise(self.variant, generator, colluders)))
-        return compare_samples(context, (real, drawn), f"one party's noise in {STEPS} steps against its law")
+            return np.array([np.subtract(vector, clean) for vector in vectors])
+
+        ideal = partial(_ideal_noise, self.variant, generator, colluders)
+        return compare_noise(context, noise, ideal, f"one party's noise in {STEPS} steps against its law")
 
 
 def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:

@@ -1,4 +1,4 @@
-"""Whether two samples of views have the same distribution.
+"""Whether two samples of views have the same distribution, and what is compared of a protocol.
 
 `two_sample` combines two tests: Kolmogorov and Smirnov's on each feature, and a classifier that is trained to tell
 the samples apart (Lopez-Paz and Oquab 2017). Both have valid p-values at any sample size:
@@ -12,16 +12,19 @@ the samples apart (Lopez-Paz and Oquab 2017). Both have valid p-values at any sa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier
 
+from psephos.audit.matrix import HONEST, Members
 from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.protocol.errors import InvalidParameter
 
@@ -69,11 +72,71 @@ def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[s
     return CheckResult(test.differ, evidence)
 
 
-def noise_features(noise: Sequence[int]) -> dict[str, float]:
-    """Return what is compared of one draw of noise: its entries, their magnitudes, and its L1 norm."""
-    entries = {f"entry {place}": float(e) for place, e in enumerate(noise)}
-    entries |= {f"|{name}|": abs(e) for name, e in entries.items()}
-    return entries | {"the L1 norm": float(sum(map(abs, noise)))}
+class ViewAnalysis(ABC):
+    """What is compared of a protocol: real runs with simulated ones, or runs on two inputs with one ideal output."""
+
+    @abstractmethod
+    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[Any]:
+        """Return runs of the real protocol, in which `members` act as in that coalition."""
+
+    @abstractmethod
+    def simulated(self, context: AnalysisContext, members: Members) -> list[Any]:
+        """Return as many runs, simulated from the coalition's inputs and the ideal output."""
+
+    @abstractmethod
+    def row(self, context: AnalysisContext, run: Any, members: Members) -> Iterable[tuple[str, float]]:
+        """Return the features of a coalition's view of one run, (name, number)."""
+
+    def difference(self, runs: Sequence[Any], members: Members) -> str:
+        """Return what must be equal in all runs and is not."""
+        return ""
+
+    def simulation(
+        self, members: Members, context: AnalysisContext, look: Callable[[str], bool] = lambda name: True
+    ) -> CheckResult:
+        """Compare the real view with the simulated one; `look`: whether a feature is compared."""
+        sides = self.real(context, "honest", members), self.simulated(context, members)
+        return self._compare(context, sides, members, "real against simulated", look)
+
+    def same_output(self, members: Members, left: str, right: str, what: str, context: AnalysisContext) -> CheckResult:
+        sides = self.real(context, left, members), self.real(context, right, members)
+        return self._compare(context, sides, members, what)
+
+    def _compare(
+        self,
+        context: AnalysisContext,
+        sides: Sequence[Sequence[Any]],
+        members: Members,
+        what: str,
+        look: Callable[[str], bool] = lambda name: True,
+    ) -> CheckResult:
+        if difference := self.difference([run for side in sides for run in side], members):
+            return CheckResult(True, f"{what}: {difference}")
+        rows = [
+            [{name: value for name, value in self.row(context, run, members) if look(name)} for run in side]
+            for side in sides
+        ]
+        return compare_samples(context, rows, what)
+
+
+def compare_noise(
+    context: AnalysisContext, real: Callable[[int], Any], ideal: Callable[[], Any], what: str
+) -> CheckResult:
+    """Compare draws of noise, integers (D,) or (T, D), with draws of the law; `real`: takes the number of the draw."""
+    runs = range(12 * context.views)
+    sides = [noise_features(np.array(real(run))) for run in runs], [noise_features(np.array(ideal())) for _ in runs]
+    return compare_samples(context, sides, what)
+
+
+def noise_features(noise: NDArray[np.int64]) -> dict[str, float]:
+    """Return entries, magnitudes and L1 norm of one draw of noise, and of the changes from step to step."""
+    changes = {"change ": np.diff(noise, axis=0)} if noise.ndim > 1 else {}
+    features: dict[str, float] = {}
+    for name, values in {"": noise, **changes}.items():
+        features |= {f"{name}{place}": float(e) for place, e in np.ndenumerate(values)}
+        features |= {f"|{name}{place}|": float(abs(e)) for place, e in np.ndenumerate(values)}
+        features[f"the L1 norm {name}"] = float(np.abs(values).sum())
+    return features
 
 
 def _ks(left: Array, right: Array) -> float:

@@ -44,6 +44,7 @@ from psephos.progress import Progress, counted, silent
 from psephos.results.security import ComparedRun, Finding
 from psephos.simulation.options import METHODS, AverageOptions, TallyOptions
 from psephos.simulation.tally import simulate_average, simulate_tally
+from psephos.specs.registry import SPECS
 
 COLLUDERS = "t - 1 key holders collude"
 """Stands for a neighbour where one run is compared with the claims about colluding parties."""
@@ -73,15 +74,10 @@ def compare(
     if before.error is not None or after.error is not None:
         _compare_errors(comparison, before, after, party, neighbour)
         return comparison
-    if before.roster != after.roster:
-        add("roster", f"the parties stand in another order: {_shortened(before.roster, after.roster)}")
-    if before.messages != after.messages:
-        add("messages", f"{len(before.messages)} messages became {len(after.messages)}, or of other lengths")
-    for name in _unequal(before.terms, after.terms):
-        add("terms", f"the public terms of {name} depend on the private rows")
-    if changed := _unequal(before.files, after.files):
-        add("public files", f"{len(changed)} entries depend on the private rows: {', '.join(changed[:4])}")
-    if before.vectors == after.vectors and (moved := _unequal(before.whole, after.whole)):
+    for check, values in before.public.items():
+        if changed := _unequal(values, after.public[check]):
+            add(check, f"{len(changed)} entries depend on the private rows: {', '.join(changed[:4])}")
+    if before.vectors == after.vectors and (moved := _unequal(before.derived, after.derived)):
         # The noise is the same as well, so everything that follows from the noisy sums must be.
         add("public files", f"the sums are the same, and what is derived from them is not: {', '.join(moved)}")
     _compare_parties(comparison, before, after, party if changes else None)
@@ -104,19 +100,12 @@ def _compare_errors(
 
 def _compare_parties(comparison: NeighbourComparison, before: RunRecord, after: RunRecord, party: str | None) -> None:
     """Check that what every other party computes and encrypts is equal bit for bit."""
-    others = [name for name in before.roster if name != party]
-    for what in ("rows", "parameters"):
-        moved = [n for n in others if before.local.get(n, {}).get(what) != after.local.get(n, {}).get(what)]
-        if moved:
-            comparison.add_finding(
-                f"others' {what}", f"the {what} of {len(moved)} of {len(others)} other parties changed"
-            )
-    for name in sorted(before.vectors.keys() & after.vectors.keys()):
-        moved = [n for n in others if before.vectors[name].get(n) != after.vectors[name].get(n)]
-        if moved:
-            comparison.add_finding(
-                "others' vectors", f"{name}: the vectors of {len(moved)} of {len(others)} other parties changed"
-            )
+    computed = [(what, one, after.own[what]) for what, one in before.own.items()]
+    sums = [("vectors", before.vectors[name], after.vectors[name]) for name in before.vectors.keys() & after.vectors]
+    compared: list[tuple[str, Mapping[str, object], Mapping[str, object]]] = [*computed, *sums]
+    for what, first, second in compared:
+        if moved := [name for name in _unequal(first, second) if name != party]:
+            comparison.add_finding(f"others' {what}", f"the {what} of {len(moved)} other parties changed")
 
 
 def _compare_sums(comparison: NeighbourComparison, before: RunRecord, after: RunRecord, party: str) -> None:
@@ -155,142 +144,105 @@ def _unequal(first: Mapping[str, object], second: Mapping[str, object]) -> list[
     return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
 
 
-def _shortened(first: Sequence[str], second: Sequence[str]) -> str:
-    return f"{', '.join(first[:4])} became {', '.join(second[:4])}"
-
-
 # -- the pipelines
 
-_COMMANDS: dict[str, Callable[..., RunRecord]] = {
-    "run": run_job,
-    "simulate tally": partial(run_sums, simulate_tally, TallyOptions),
-    "simulate average": partial(run_sums, simulate_average, AverageOptions),
-    "simulate psgd": run_psgd,
-    "simulate pathak": run_pathak,
-    "evaluate": run_evaluation,
+_COMMANDS: dict[str, tuple[Callable[..., RunRecord], str]] = {
+    "run": (run_job, "party"),
+    "simulate tally": (partial(run_sums, simulate_tally, TallyOptions), "party"),
+    "simulate average": (partial(run_sums, simulate_average, AverageOptions), "party"),
+    "simulate psgd": (run_psgd, "record"),
+    "simulate pathak": (run_pathak, "record"),
+    "evaluate": (run_evaluation, "record"),
+    **{f"study {name}": (partial(run_study, protocol=name), SPECS[name].unit) for name in SPECS},
 }
+"""How each command is run, and what its epsilon protects unless it is told."""
+
+STATING_SIZES = ("simulate psgd", "simulate pathak")
+"""The commands that state the numbers of rows."""
 
 
-def command(words: str, unit: str = "", label: str = "", **options: Any) -> Pipeline:
-    """Return the pipeline of a command as it is typed, with the values of its options."""
+def command(words: str, **options: Any) -> Pipeline:
+    """Return the pipeline of a command as it is typed, with the values of its options; `options`: further ones."""
     name, *given = words.split(" --")
     named: dict[str, Any] = {option.replace("-", "_"): value for option, value in map(str.split, given)}
-    unit = named.get("unit", unit or "party")
-    for listed in {"learners", "text"} & named.keys():
+    run, unit = _COMMANDS[name]
+    unit, label = named.get("unit", unit), named.pop("label", "")
+    for listed in {"learners", "text", "ignore"} & named.keys():
         named[listed] = tuple(named[listed].split(","))
-    run = partial(_COMMANDS[name], **{**named, **options})
-    private = unit == "record" and name not in ("simulate psgd", "simulate pathak")  # these state the numbers of rows
-    return Pipeline(words, unit, run, private_sizes=private, persons=named.get("record", ""), label=label)
-
-
-def study(protocol: str, method: str = "", unit: str = "party", label: str = "", **options: Any) -> Pipeline:
-    """Return the pipeline of a study; `options`: of `run_study`, and the other arguments as in `command`."""
-    parameters = options.get("parameters", ())
-    title = ", ".join(filter(None, (f"study of {protocol}", method, *(p for p in parameters if p[:5] != "rows="))))
-    options |= {"method": method} if method else {}
-    persons = next((p.removeprefix("record=") for p in parameters if p.startswith("record=")), "")
-    if unit == "record" or label:
+    if name.startswith("study") and (unit == "record" or label):
         options["delta"] = 1e-6
-    run = partial(run_study, protocol=protocol, **options)
-    return Pipeline(title, unit, run, private_sizes=unit == "record", persons=persons, label=label)
+    whose, private_sizes = named.get("record", ""), unit == "record" and name not in STATING_SIZES
+    run = partial(run, **{**named, **options})
+    return Pipeline(words, unit, run, private_sizes=private_sizes, persons=whose, label=label)
 
 
-_ABSENT: dict[str, Any] = {"parameters": ("dropouts=1",), "absent": 1}
-_PERSONS: dict[str, Any] = {"ignore": ("ward",), "parameters": ("rows=60", "record=ward")}
+OF_ANY_TABLE = (
+    *(f"run --method {method}" for method in METHODS),
+    "run --method statistic --reveal statistic",
+    "run --method own-data --mechanism gaussian",
+    "run --method vote-directions --mechanism gaussian",
+    "run --method vote --learners tree,logistic",
+    "simulate average",
+    "evaluate",
+    "evaluate --rows all",
+    "evaluate --unit party",
+)
+OF_TWO_CLASSES = (
+    "run --unit record",
+    "run --unit record --mechanism discrete-laplace",
+    "simulate psgd",
+    "simulate psgd --variant gaussian",
+    "simulate pathak",
+)
+OF_THE_SYNTHETIC_TABLE = (
+    "simulate tally",
+    "simulate tally --reveal statistic",
+    "run --method own-data --other-labels drop",
+    "run --unit record --text code",
+    "run --unit record --record ward",
+    "run --unit record --record ward --mechanism discrete-laplace",
+    "simulate tally --unit record --record ward",
+    "evaluate --rows all --record ward",
+    "run --task regression --label score",
+    "run --task regression --unit record --label score",
+    "evaluate --task regression --label score",
+    "evaluate --task regression --rows all --label score",
+    "evaluate --task regression --rows all --record ward --label score",
+    "evaluate --task regression --unit party --label score",
+    "study tally --method soft",
+    "study statistic --method statistic",
+    "study statistic --method own-data",
+    "study statistic --method vote-directions",
+    "study statistic --method whitened --dropouts 1",
+    "study average --method avg",
+    "study average --method whitened",
+    "study average --method own-data --dropouts 1",
+    "study average --method avg --dropouts 1",
+    "study record --method newton",
+    "study record --method newton --dropouts 1",
+    "study record --method newton --rows 60 --record ward --ignore ward",
+    "study regression --label score",
+    "study regression --unit party --dropouts 1 --label score",
+    "study regression --rows 60 --record ward --ignore ward --label score",
+)
 
 
-def pipelines(**options: Any) -> tuple[Pipeline, ...]:
-    """Return the pipelines for any table with public rows or a schema: `psephos run` by every method, and averages."""
-    words = (
-        *(f"run --method {method}" for method in METHODS),
-        "run --method statistic --reveal statistic",
-        "run --method own-data --mechanism gaussian",
-        "run --method vote-directions --mechanism gaussian",
-    )
-    return (
-        *(command(each, **options) for each in words),
-        command("run --learners tree,logistic", **{"method": "vote", **options}),
-        command("simulate average", **options),
-    )
-
-
-def record_pipelines(**options: Any) -> tuple[Pipeline, ...]:
-    """Return the pipelines of the protocols that protect a record, which need two classes."""
-    return (
-        command("run --unit record", **options),
-        command("run --unit record --mechanism discrete-laplace", **options),
-        command("simulate psgd", "record", **options),
-        command("simulate psgd --variant gaussian", "record", **options),
-        command("simulate pathak", "record", **options),
-    )
-
-
-def evaluation_pipelines(**options: Any) -> tuple[Pipeline, ...]:
-    """Return the pipelines of private evaluation: of held-out rows, of all rows, and where a party is protected."""
-    return (
-        command("evaluate", "record", **{"held_out": 0.7, **options}),
-        command("evaluate --rows all", "record", **options),
-        command("evaluate --unit party", **options),
-    )
-
-
-def person_pipelines(column: str) -> tuple[Pipeline, ...]:
-    """Return the pipelines of the commands that protect a person with all rows at a party, whom a column names."""
-    return (
-        command(f"run --unit record --record {column}"),
-        command(f"run --unit record --record {column} --mechanism discrete-laplace"),
-        command(f"simulate tally --unit record --record {column}"),
-        command(f"evaluate --record {column}", "record", rows="all"),
-    )
-
-
-def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
-    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction."""
-    by_party: dict[str, Any] = {"parameters": ("unit=party", "dropouts=1"), "absent": 1}
-    evaluate = "evaluate --task regression"
-    return (
-        command("run --task regression", label=label),
-        command("run --task regression --unit record", label=label),
-        study("regression", unit="record", label=label),
-        study("regression", label=label, **by_party),
-        study("regression", unit="record", label=label, **_PERSONS),
-        command(evaluate, "record", label, held_out=0.95),
-        command(f"{evaluate} --rows all", "record", label),
-        command(f"{evaluate} --record ward", "record", label, rows="all"),
-        command(f"{evaluate} --unit party", label=label),
-    )
+def pipelines(table: PartyTable, **options: Any) -> tuple[Pipeline, ...]:
+    """Return the pipelines for any table with public rows or a schema; some need two classes."""
+    words = (*OF_ANY_TABLE, *(OF_TWO_CLASSES if len(table.classes) == 2 else ()))
+    return tuple(command(each, **({"held_out": 0.7} if each == "evaluate" else {}) | options) for each in words)
 
 
 def default_pipelines() -> tuple[Pipeline, ...]:
     """Return the pipelines for the synthetic table: all of these, other options for tables, and studies of one sum."""
-    nothing_public = Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True)
     return (
-        *pipelines(),
+        *pipelines(synthetic_table()),
+        *map(command, OF_THE_SYNTHETIC_TABLE),
         command("run --method rehearsed", epsilon=(60.0,)),
         command("run --method rehearsed --mechanism gaussian", epsilon=(30.0,)),
-        command("run --other-labels drop", method="own-data"),
-        nothing_public,
+        command("study rehearsed", epsilon=60.0),
+        Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True),
         Pipeline("run --schema", "party", run_by_schema, without_public=True),
-        command("simulate tally"),
-        command("simulate tally --reveal statistic"),
-        study("tally", "soft"),
-        study("statistic", "statistic"),
-        study("statistic", "own-data"),
-        study("statistic", "vote-directions"),
-        study("average", "avg"),
-        study("average", "whitened"),
-        study("statistic", "whitened", **_ABSENT),
-        study("average", "own-data", **_ABSENT),
-        study("average", "avg", **_ABSENT),
-        study("record", "newton", "record", **_PERSONS),
-        study("record", "newton", "record"),
-        study("record", "newton", "record", **_ABSENT),
-        study("rehearsed", epsilon=60.0),
-        *record_pipelines(),
-        command("run --unit record --text code"),
-        *regression_pipelines("score"),
-        *evaluation_pipelines(),
-        *person_pipelines("ward"),
     )
 
 

@@ -47,6 +47,10 @@ class Members:
         return (*["curator"] * self.curator, *numbered, *["dealer"] * (self.opens and not self.holders))
 
 
+HONEST = Members()
+"""No coalition: every role follows the protocol."""
+
+
 @dataclass(frozen=True)
 class Coalition:
     """Roles that pool their views.
@@ -105,26 +109,12 @@ TALLY_MEMBERS = SUM_MEMBERS | {
 }
 
 
-def _tally_granted(m: Members) -> dict[str, str]:
-    counts = "the counts and the sum of parameters are the curator's output"
-    last = "the sums less one's own votes and parameters are the last party's"
-    noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
-    return {
-        **({"alpha": counts, "sum of parameters": counts, "noise": noise} if m.curator else {}),
-        **(dict.fromkeys(("alpha", "votes", "classifier", "sum of parameters"), OPENS) if m.opens else {}),
-        **(dict.fromkeys(("votes", "classifier"), last) if len(m.parties) == 4 else {}),
-    }
-
-
 @dataclass(frozen=True)
-class StatisticSecrets:
-    """The secrets of the sum of a statistic.
+class SumSecrets:
+    """The secrets of one sum: names of the secrets that a party's vector, and the exact sum of all vectors, are.
 
-    Attributes:
-        vectors: the secret that a party's vector is.
-        total: the secret that their exact sum is.
-        inputs: the secrets from which the vectors are computed, and on which no message depends otherwise.
-        noisy: whether the parties add noise.
+    `inputs`: from which the vectors are computed, and on which no message depends otherwise. `noisy`: whether the
+    parties add noise.
     """
 
     vectors: str = "direction"
@@ -142,8 +132,10 @@ class StatisticSecrets:
         if m.opens:
             few = ", and one share of noise hides little" if self.noisy else ""
             return dict.fromkeys(self.simulated, OPENS + few)
-        exact = m.curator and not self.noisy
-        return {self.total: "what this curator is given; it adds the noise"} if exact else {}
+        if self.noisy or not m.curator:
+            return {}
+        last = {self.vectors: "the sum less one's own vectors is the last party's"} if len(m.parties) == 4 else {}
+        return {self.total: "what this curator is given; it adds the noise"} | last
 
     def expected(self, name: str) -> Expected:
         """Return the expected matrix of a case."""
@@ -154,18 +146,27 @@ class StatisticSecrets:
 
 _TRAINED = ("data", "classifier", "sizes")
 STATISTICS = {
-    "statistic": StatisticSecrets("votes", "alpha", _TRAINED),
-    "statistic-gaussian": StatisticSecrets("votes", "alpha", _TRAINED),
-    "own-data": StatisticSecrets(),
-    "own-data-exact": StatisticSecrets(noisy=False),
-    "whitened": StatisticSecrets(inputs=_TRAINED, noisy=False),
-    "record": StatisticSecrets(),
-    "rehearsed": StatisticSecrets(),
-    "rehearsed-gaussian": StatisticSecrets(),
-    "evaluation": StatisticSecrets(),
-    "evaluation-errors": StatisticSecrets(),
+    "statistic": SumSecrets("votes", "alpha", _TRAINED),
+    "statistic-gaussian": SumSecrets("votes", "alpha", _TRAINED),
+    "own-data": SumSecrets(),
+    "own-data-exact": SumSecrets(noisy=False),
+    "whitened": SumSecrets(inputs=_TRAINED, noisy=False),
+    "record": SumSecrets(),
+    "rehearsed": SumSecrets(),
+    "rehearsed-gaussian": SumSecrets(),
+    "evaluation": SumSecrets(),
+    "evaluation-errors": SumSecrets(),
 }
 """The sums of statistics; "whitened" is the average as in Pathak 2010, whose curator has the exact sum."""
+VOTES = SumSecrets("votes", "alpha", _TRAINED, noisy=False)
+PARAMETERS = SumSecrets("classifier", "sum of parameters", (), noisy=False)
+"""The two sums of the tally: of votes, and for the method avg of parameters, which follow from the classifier alone."""
+
+
+def _tally_granted(m: Members) -> dict[str, str]:
+    noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
+    return VOTES.granted(m) | PARAMETERS.granted(m) | ({"noise": noise} if m.curator else {})
+
 
 # -- Pathak's protocol: four parties; party 0 leads, party 2 has the smallest data set
 

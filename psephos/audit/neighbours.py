@@ -7,7 +7,7 @@ but pandas may write their cells otherwise into the neighbour's file (`PartyTabl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -102,9 +102,12 @@ class PartyTable:
         """Return a table with the same columns and owners and other rows."""
         return replace(self, cells=cells.reset_index(drop=True))
 
-    def with_value(self, place: int, column: str, value: str) -> PartyTable:
+    def with_values(self, places: Any, columns: Any, values: Any) -> PartyTable:
+        """Return the table with other values in the cells at these places and columns; itself where there are none."""
+        if len(columns) == 0:
+            return self
         cells = self.cells.copy()
-        cells.loc[place, column] = value
+        cells.loc[places, columns] = values
         return self.with_cells(cells)
 
 
@@ -131,30 +134,12 @@ def synthetic_table(seed: int = 0, *, parties: int = 6, rows: int = 9, public: i
 
 
 SCHEMA = """classes = ["ill", "well"]
-
-[columns.pressure]
-kind = "number"
-minimum = 90
-maximum = 200
-
-[columns.score]
-kind = "number"
-minimum = -3
-maximum = 3
-
-[columns.seen]
-kind = "date"
-minimum = 2024-01-01
-maximum = 2024-12-31
-
-[columns.ward]
-kind = "text"
-values = ["north", "south", "east"]
-
-[columns.code]
-kind = "number"
-minimum = 1
-maximum = 3
+[columns]
+pressure = {kind = "number", minimum = 90, maximum = 200}
+score = {kind = "number", minimum = -3, maximum = 3}
+seen = {kind = "date", minimum = 2024-01-01, maximum = 2024-12-31}
+ward = {kind = "text", values = ["north", "south", "east"]}
+code = {kind = "number", minimum = 1, maximum = 3}
 """
 """The schema of `synthetic_table`."""
 
@@ -164,33 +149,29 @@ maximum = 3
 Change = Callable[[PartyTable, str, Generator], PartyTable]
 
 
-def _one_of(places: Sequence[Any], generator: Generator) -> Any:
-    return places[int(generator.integers(len(places)))]
-
-
-def _without(table: PartyTable, places: Any) -> PartyTable:
-    return table.with_cells(table.cells.drop(index=table.cells.index[places]))
-
-
-def _inserted(table: PartyTable, rows: pd.DataFrame, at: int) -> PartyTable:
+def _exchanged(table: PartyTable, removed: Iterable[int], rows: pd.DataFrame | None = None, at: int = 0) -> PartyTable:
+    """Return the table without the rows at some places, and with others before the place `at` of what remains."""
     import pandas as pd
 
-    return table.with_cells(pd.concat([table.cells.iloc[:at], rows, table.cells.iloc[at:]]))
+    kept = table.cells.drop(index=list(removed))
+    return table.with_cells(kept if rows is None else pd.concat([kept.iloc[:at], rows, kept.iloc[at:]]))
 
 
-def _new_rows(table: PartyTable, party: str, sources: Any, classes: Sequence[str]) -> pd.DataFrame:
-    """Return copies of any rows, as rows of the party with these classes."""
-    rows: pd.DataFrame = table.cells.iloc[sources].copy()
-    rows[table.party], rows[table.label] = party, classes
+def _copies(table: PartyTable, party: str, generator: Generator, count: int = 1) -> pd.DataFrame:
+    """Return copies of any rows, as rows of the party with random classes."""
+    rows: pd.DataFrame = table.cells.iloc[generator.integers(len(table.cells), size=count)].copy()
+    rows[table.party], rows[table.label] = party, generator.choice(table.classes, size=count)
     return rows
 
 
+def _somewhere(table: PartyTable, generator: Generator, removed: int = 0) -> int:
+    return int(generator.integers(len(table.cells) - removed + 1))
+
+
 def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Duplicate one to three of the party's rows, at random places."""
-    other = table
-    for place in generator.choice(table.places(party), size=generator.integers(1, 4)):
-        other = _inserted(other, table.cells.iloc[[place]], int(generator.integers(len(other.cells) + 1)))
-    return other
+    """Duplicate one to three of the party's rows."""
+    own = table.cells.iloc[generator.choice(table.places(party), size=generator.integers(1, 4))]
+    return _exchanged(table, [], own, _somewhere(table, generator))
 
 
 def remove_rows(table: PartyTable, party: str, generator: Generator, *, count: int = 0) -> PartyTable:
@@ -198,106 +179,55 @@ def remove_rows(table: PartyTable, party: str, generator: Generator, *, count: i
     places = table.places(party)
     if len(places) < 2:
         return table
-    return _without(table, generator.choice(places, size=count or generator.integers(1, len(places)), replace=False))
-
-
-def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Give all the party's rows one class, which one of them does not have; random ones of a label that is a number."""
-    classes, places, cells = table.classes, table.places(party), table.cells.copy()
-    if table.numeric(table.label):
-        cells.loc[places, table.label] = generator.choice(classes, size=len(places))
-    else:
-        first = cells.loc[places[0], table.label]
-        cells.loc[places, table.label] = _one_of([name for name in classes if name != first], generator)
-    return table.with_cells(cells)
-
-
-def add_foreign_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Give some of the party's rows a label that is none of the classes."""
-    cells, places = table.cells.copy(), table.places(party)
-    cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.label] = FOREIGN
-    return table.with_cells(cells)
-
-
-def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a value that no other row has into a cell of the party, in a column of text (or dates, which refuse it)."""
-    texts = [name for name in table.features if not table.numeric(name)]
-    if not texts:
-        return table
-    column = _one_of(texts, generator)
-    return table.with_value(_one_of(table.places(party), generator), column, NEW_VALUE)
-
-
-def empty_values(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Empty the features of one row, and give its dates a time: pandas then writes these columns otherwise."""
-    cells, place = table.cells.copy(), _one_of(table.places(party), generator)
-    for name, column in table.typed[table.features].items():
-        cells.loc[place, name] = "2024-02-29 18:30:00.5" if column.dtype.kind == "M" else ""
-    return table.with_cells(cells)
-
-
-def insert_extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a very large number into all columns of numbers, in one of the party's rows."""
-    cells, place = table.cells.copy(), _one_of(table.places(party), generator)
-    cells.loc[place, [name for name in table.features if table.numeric(name)]] = EXTREME
-    return table.with_cells(cells) if not cells.equals(table.cells) else table
-
-
-def insert_extreme_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a very large number into the label of one of the party's rows; for tables whose label is a number."""
-    return table.with_value(_one_of(table.places(party), generator), table.label, EXTREME)
-
-
-def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    places, order = table.places(party), np.arange(len(table.cells))
-    order[places] = generator.permutation(places)
-    return table.with_cells(table.cells.iloc[order])
+    return _exchanged(table, generator.choice(places, size=count or generator.integers(1, len(places)), replace=False))
 
 
 def replace_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Replace all the party's rows by a random number of copies of any party's rows, with random classes."""
-    count = int(generator.integers(1, 2 * len(table.places(party)) + 1))
-    sources = generator.integers(len(table.cells), size=count)
-    new = _new_rows(table, party, sources, [_one_of(table.classes, generator) for _ in range(count)])
-    others = _without(table, table.places(party))
-    return _inserted(others, new, int(generator.integers(len(others.cells) + 1)))
+    """Replace all the party's rows by a random number of copies of any rows."""
+    own = table.places(party)
+    rows = _copies(table, party, generator, int(generator.integers(1, 2 * len(own) + 1)))
+    return _exchanged(table, own, rows, _somewhere(table, generator, len(own)))
 
 
 def replace_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Replace one of the party's rows, in its place, by a copy of any party's row, with a random class."""
-    place, source = _one_of(table.places(party), generator), generator.integers(len(table.cells), size=1)
-    new = _new_rows(table, party, source, [_one_of(table.classes, generator)])
-    return _inserted(_without(table, [place]), new, place)
+    """Replace one of the party's rows, in its place, by a copy of any row."""
+    place = generator.choice(table.places(party))
+    return _exchanged(table, [place], _copies(table, party, generator), place)
 
 
 def add_record(table: PartyTable, party: str, generator: Generator, *, column: str = "") -> PartyTable:
-    """Add a copy of any party's row to the party, with a random class and, half of the time, a very large number.
+    """Add a copy of any row to the party, half of the time with a very large number.
 
     Where a `column` names persons: the twelve rows of a new person.
     """
-    sources = [int(generator.integers(len(table.cells)))] * (12 if column else 1)
-    new = _new_rows(table, party, sources, [_one_of(table.classes, generator)] * len(sources))
+    rows = _copies(table, party, generator)
     numbers = [name for name in table.features if table.numeric(name)]
     if column:
-        new[column] = NEW_VALUE
+        rows = rows.loc[rows.index.repeat(12)]
+        rows[column] = NEW_VALUE
     elif numbers and generator.random() < 0.5:
-        new[_one_of(numbers, generator)] = EXTREME
-    return _inserted(table, new, int(generator.integers(len(table.cells) + 1)))
+        rows[generator.choice(numbers)] = EXTREME
+    return _exchanged(table, [], rows, _somewhere(table, generator))
 
 
 def remove_person(table: PartyTable, party: str, generator: Generator, *, column: str, fewest: int = 2) -> PartyTable:
     """Remove all rows of one of the party's persons, where there are `fewest` or more; `column` names persons."""
-    own = table.cells.iloc[table.places(party)]
-    if own[column].nunique() < fewest:
+    own = table.cells.iloc[table.places(party)][column]
+    if own.nunique() < fewest:
         return table
-    person = _one_of(sorted(own[column].unique()), generator)
-    return _without(table, own.index[own[column] == person])
+    return _exchanged(table, own.index[own == generator.choice(sorted(own.unique()))])
 
 
 def replace_person(table: PartyTable, party: str, generator: Generator, *, column: str) -> PartyTable:
     """Replace all rows of one of the party's persons by those of another person."""
     other = remove_person(table, party, generator, column=column, fewest=1)
     return add_record(other, party, generator, column=column)
+
+
+def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    places, order = table.places(party), np.arange(len(table.cells))
+    order[places] = generator.permutation(places)
+    return table.with_cells(table.cells.iloc[order])
 
 
 def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -308,6 +238,40 @@ def interleave_rows(table: PartyTable, party: str, generator: Generator) -> Part
     for owner in np.unique(owners):
         order[turns == owner] = np.flatnonzero(owners == owner)
     return table.with_cells(table.cells.iloc[order])
+
+
+def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Give all the party's rows one class, which one of them does not have; random ones of a label that is a number."""
+    places = table.places(party)
+    if table.numeric(table.label):
+        return table.with_values(places, table.label, generator.choice(table.classes, size=len(places)))
+    first = table.cells.loc[places[0], table.label]
+    return table.with_values(places, table.label, generator.choice([name for name in table.classes if name != first]))
+
+
+def add_foreign_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Give some of the party's rows a label that is none of the classes."""
+    places = table.places(party)
+    return table.with_values(places[: generator.integers(1, len(places) + 1)], table.label, FOREIGN)
+
+
+def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Put a value that no other row has into a cell of the party, in a column of text (or dates, which refuse it)."""
+    texts = [name for name in table.features if not table.numeric(name)]
+    return table.with_values(generator.choice(table.places(party)), generator.choice(texts) if texts else [], NEW_VALUE)
+
+
+def empty_values(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Empty the features of one row, and give its dates a time: pandas then writes these columns otherwise."""
+    place, types = generator.choice(table.places(party)), table.typed[table.features].dtypes
+    dates = [name for name in table.features if types[name].kind == "M"]
+    return table.with_values(place, table.features, "").with_values(place, dates, "2024-02-29 18:30:00.5")
+
+
+def insert_extreme(table: PartyTable, party: str, generator: Generator, *, label: bool = False) -> PartyTable:
+    """Put a very large number into all columns of numbers, in one of the party's rows; or into its label."""
+    numbers = [table.label] if label else [name for name in table.features if table.numeric(name)]
+    return table.with_values(generator.choice(table.places(party)), numbers, EXTREME)
 
 
 @dataclass(frozen=True)
@@ -352,7 +316,7 @@ RECORDS: tuple[Neighbour, ...] = (
 )
 """The changes for protocols that protect a record and keep the number of rows private."""
 
-EXTREME_LABEL = Neighbour("an extreme label", insert_extreme_label)
+EXTREME_LABEL = Neighbour("an extreme label", partial(insert_extreme, label=True))
 """The change of one record for protocols that predict a number."""
 
 NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)

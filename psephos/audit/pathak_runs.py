@@ -1,6 +1,5 @@
 """Runs of Pathak's protocol for its analysis: four parties, of which party 2 has the smallest data set.
 
-Every role is wrapped by an `ObservedRole`, which keeps all its states; an adversarial one also changes what it sends.
 Keys are of test size, data are synthetic, and all randomness comes from the context.
 """
 
@@ -16,8 +15,9 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.audit.adversary import Tampering
-from psephos.audit.model import AnalysisContext, Members
+from psephos.audit.adversary import Replacements, Tampering
+from psephos.audit.matrix import HONEST, Members
+from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import RecordedTranscript
 from psephos.parties.pathak import Contribution
 from psephos.protocol.errors import MessageError
@@ -39,8 +39,8 @@ from psephos.protocol.pathak.messages import (
     SizeShare,
 )
 from psephos.protocol.pathak.noise import noise_plan
-from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, PathakTerms, participants, party_name
-from psephos.protocol.roles import Entry, Post, Role, Step
+from psephos.protocol.pathak.terms import CURATOR, PathakTerms, party_name
+from psephos.protocol.roles import Entry, Post, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.simulation.pathak import PathakKeys, run_protocol
@@ -66,75 +66,25 @@ Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 """A party's samples, float64 (n, d), and class numbers, int64 (n,)."""
 
 
-# -- runs
+def add_to_share(data: bytes, terms: PathakTerms, by: Sequence[int]) -> bytes:
+    """Return a message with a share to which a vector has been added modulo 2^m."""
+    share = Share.decode(data, kind_of(data), terms)
+    values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
+    return replace(share, values=values).encode(terms.digest)
 
 
-class ObservedRoles:
-    """All roles of one run, each of them an `ObservedRole`, by name."""
-
-    def __init__(self) -> None:
-        self.roles: dict[str, ObservedRole] = {}
-
-    def state(self, name: str, kind: type) -> Any:
-        return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
-
-    def contributions(self) -> dict[int, Contribution]:
-        results = {name: role.latest_result() for name, role in self.roles.items()}
-        return {int(name.split()[1]): c for name, c in results.items() if isinstance(c, Contribution)}
-
-
-class ObservedRole(Tampering):
-    """A role that receives messages one by one and keeps all its states."""
-
-    def __init__(self, honest: Role, setting: ObservedRoles) -> None:
-        super().__init__(honest)
-        self.states: list[Any] = []
-        self._latest: Any = None
-        self.setting = setting
-        setting.roles[honest.name] = self
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        posts: list[Post] = []
-        refused: list[Any] = []
-        for entry in entries:
-            step = super().receive(state, [entry])
-            state = step.state
-            posts += step.posts
-            refused += step.refused
-        return Step(state, tuple(posts), tuple(refused))
+class ZeroContributionParty(Tampering):
+    """A party that subtracts its parameters and its noise from the first share it sends."""
 
     def observe(self, step: Step) -> None:
         self._latest = step.state
-        self.states.append(step.state.state)
-
-    def latest_result(self) -> Any:
-        return self.honest.result(self._latest)
-
-
-def add_to_share(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
-    """Return a message with a share to which a vector has been added modulo 2^m."""
-    share = Share.decode(post.data, kind_of(post.data), terms)
-    values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
-    return replace(post, data=replace(share, values=values).encode(terms.digest))
-
-
-class ZeroContributionParty(ObservedRole):
-    """A party that subtracts its parameters and its noise from the first share it sends."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         if kind_of(post.data) is not Kind.RESHARE or post.receiver != CURATOR:
             return [post]
-        own = self.latest_result()
+        own = self.honest.result(self._latest)
         change = [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)]
-        return [add_to_share(post, self.states[-1].terms, change)]
-
-
-MakeObserved = Callable[[Role, ObservedRoles], ObservedRole]
-"""(honest role, all roles of the run) -> the role that replaces it."""
-
-
-HONEST = Members()
-"""No coalition: every role follows the protocol."""
+        return [replace(post, data=add_to_share(post.data, self.honest.terms, change))]  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -142,7 +92,6 @@ class ObservedRun:
     terms: PathakTerms
     keys: PathakKeys = field(repr=False)
     transcript: Transcript
-    setting: ObservedRoles = field(repr=False)
     contributions: dict[int, Contribution] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
     _opened: dict[int, Any] = field(default_factory=dict, repr=False)
@@ -167,6 +116,16 @@ class ObservedRun:
         if self.terms.joint:
             return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
         return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number]]]
+
+    def with_total(self, total: Sequence[int], number: int) -> ObservedRun:
+        """Return the run in which a party published the share with which the total is another one."""
+        change = [new - old for new, old in zip(total, self.total, strict=True)]
+        messages = self.transcript.messages
+        published = (Kind.PUBLISHED_SHARE.title, party_name(number))
+        for place, message in enumerate(messages):
+            if (message.kind, message.sender) == published and message.data is not None:
+                messages[place] = replace(message, data=add_to_share(message.data, self.terms, change))
+        return replace(self, total=tuple(total), _opened={})
 
 
 def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
@@ -242,13 +201,9 @@ def made_up_records(generator: np.random.Generator, size: int, turn: float) -> R
 
 
 def records_of(context: AnalysisContext, inputs: str) -> list[Records]:
-    def make() -> list[Records]:
-        records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
-        if inputs == "exchanged":
-            records[1], records[2] = records[2], records[1]
-        return records
-
-    return context.cached(("pathak data", inputs), make)
+    """Return every party's records; with `inputs` "exchanged" parties 1 and 2 have exchanged theirs."""
+    records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
+    return [records[j] for j in (0, 2, 1, 3)] if inputs == "exchanged" else records
 
 
 def terms_of(context: AnalysisContext, kind: PathakKind, label: str) -> PathakTerms:
@@ -266,27 +221,18 @@ def terms_of(context: AnalysisContext, kind: PathakKind, label: str) -> PathakTe
     )
 
 
-def _observed(make: MakeObserved, setting: ObservedRoles) -> Callable[[Role], Role]:
-    return lambda honest: make(honest, setting)
-
-
 def run_observed(
-    context: AnalysisContext,
-    kind: PathakKind,
-    records: Sequence[Records],
-    label: str,
-    replacements: Mapping[str, MakeObserved],
+    context: AnalysisContext, kind: PathakKind, records: Sequence[Records], label: str, roles: Replacements
 ) -> ObservedRun:
-    transcript, setting = RecordedTranscript(partial(context.coins, label)), ObservedRoles()
-    terms, keys = terms_of(context, kind, label), keys_of(context)
-    names = [*participants(terms), CONSUMERS]
-    roles = {name: _observed(replacements.get(name, ObservedRole), setting) for name in names}
+    transcript, terms = RecordedTranscript(partial(context.coins, label)), terms_of(context, kind, label)
+    keys = keys_of(context)
     needed = keys if terms.finds_smallest else None
     run = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
-    return ObservedRun(terms, keys, transcript, setting, setting.contributions(), run.total)
+    contributions = {int(name.split()[1]): own for name, own in run.contributions.items()}
+    return ObservedRun(terms, keys, transcript, contributions, run.total)
 
 
-def deviating_roles(members: Members) -> dict[str, MakeObserved]:
+def deviating_roles(members: Members) -> Replacements:
     return {party_name(number): ZeroContributionParty for number in members.parties} if members.lying else {}
 
 
@@ -294,12 +240,11 @@ def real_runs(
     context: AnalysisContext, kind: PathakKind, inputs: str = "honest", members: Members = HONEST
 ) -> list[ObservedRun]:
     """Return as many runs of the real protocol as the context has views; `members` act as in that coalition."""
-    replacements = deviating_roles(members)
-    label = f"pathak {kind} {inputs} {sorted(replacements)}"
-    return context.cached(
-        label,
-        lambda: [
-            run_observed(context, kind, records_of(context, inputs), f"{label} {i}", replacements)
-            for i in range(context.views)
-        ],
-    )
+    roles = deviating_roles(members)
+    label = f"pathak {kind} {inputs} {sorted(roles)}"
+
+    def make() -> list[ObservedRun]:
+        records = records_of(context, inputs)
+        return [run_observed(context, kind, records, f"{label} {i}", roles) for i in range(context.views)]
+
+    return context.cached(label, make)

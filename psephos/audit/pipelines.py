@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,10 @@ DERIVED_LINES = re.compile(
 """Lines of a card, and warnings of a model, that are functions of the noisy result and public rows."""
 
 
+PUBLIC = ("roster", "messages", "terms", "public files")
+"""The checks that something public is the same whatever the private rows are."""
+
+
 @dataclass(frozen=True)
 class Bound:
     """A plan's claim of how much one party, or one record, can change a vector, in units of the vector."""
@@ -89,19 +93,36 @@ class Bound:
 
 @dataclass
 class RunRecord:
-    """What is recorded of one run, public or private. It contains secrets."""
+    """What is recorded of one run, public or private. It contains secrets.
 
-    roster: tuple[str, ...] = ()
-    local: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    Attributes:
+        public: what no private row may change, by the check that says so, and by name.
+        derived: digests of files that follow from the noisy sums and from public values, by name.
+        own: what each party computed before it sent anything, by what it is, and by party.
+        vectors: each party's vector, by sum, and by party.
+        bounds: the claim for each sum.
+        released: what the curator adds noise to, and its sensitivity, by method.
+        shares: noise that remains unknown to colluders, and that which is needed, by sum.
+    """
+
+    public: dict[str, dict[str, Any]] = field(default_factory=lambda: {check: {} for check in PUBLIC}, repr=False)
+    derived: dict[str, str] = field(default_factory=dict, repr=False)
+    own: dict[str, dict[str, str]] = field(default_factory=lambda: {"rows": {}, "parameters": {}}, repr=False)
     vectors: dict[str, dict[str, Vector]] = field(default_factory=dict, repr=False)
     bounds: dict[str, Bound] = field(default_factory=dict)
     released: dict[str, tuple[NDArray[np.float64], float]] = field(default_factory=dict, repr=False)
-    terms: dict[str, Any] = field(default_factory=dict, repr=False)
-    files: dict[str, Any] = field(default_factory=dict, repr=False)
-    whole: dict[str, str] = field(default_factory=dict, repr=False)
-    messages: list[tuple[str, str, str, int]] = field(default_factory=list, repr=False)
     shares: dict[str, tuple[float, float]] = field(default_factory=dict)
     error: PsephosError | None = None
+
+    @classmethod
+    def of(cls, parties: Sequence[str], transcript: Transcript | None = None) -> RunRecord:
+        """Return the record of a run of these parties, in order, with what is public about its messages."""
+        record = cls()
+        record.public["roster"]["the order of the parties"] = tuple(parties)
+        if transcript is not None:
+            sent = [(message.sender, message.receiver, message.kind, message.size) for message in transcript.messages]
+            record.public["messages"]["their number, kinds or lengths"] = sent
+        return record
 
 
 @dataclass(frozen=True)
@@ -155,10 +176,10 @@ def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
         result = job.run(transcript=transcript)
         job.write(result, directory, onnx=has_onnx())
         record = _of_sums(job.options, job.split, transcript, result)
-    record.files = _written(directory)
+    record.public["public files"] = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
-            record.whole[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            record.derived[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     return record
 
 
@@ -178,9 +199,10 @@ def run_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory
 
 def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: Any) -> RunRecord:
     names, population = OwnTable(options).owners, populate(options, split, silent)
-    record = RunRecord(roster=names, messages=messages_of(transcript))
+    record = RunRecord.of(names, transcript)
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
-        record.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
+        record.own["rows"][name] = digest_of(X, y)
+        record.own["parameters"][name] = digest_of(population.parameters[number])
     for phase, round_, contribution, vectors in result.evaluation.contributions:
         named = {names[n]: vector for n, vector in vectors.items()}
         record_sum(record, phase, round_, contribution.spec, named, _unknown(options))
@@ -197,8 +219,8 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
 def _record_run(run: RegressionRun | EvaluationRun, phase: str) -> tuple[Any, RunRecord]:
     transcript, names = Transcript(secrets=True), OwnTable(run.options).owners
     done = run.sum(transcript=transcript)
-    record = RunRecord(roster=names, messages=messages_of(transcript))
-    record.local = {name: {"rows": digest_of(*run.rows_of(number)[:2])} for number, name in enumerate(names)}
+    record = RunRecord.of(names, transcript)
+    record.own["rows"] = {name: digest_of(*run.rows_of(number)[:2]) for number, name in enumerate(names)}
     vectors = {names[number]: vector for number, vector in done.vectors.items()}
     record_sum(record, phase, done.round, run.spec, vectors, _unknown(run.options))
     return done, record
@@ -216,14 +238,10 @@ def record_sum(
     """Record one sum: its terms, every party's vector, and the bounds that the specification claims."""
     shares, plan = getattr(spec, "shares", None), round_.plan
     public = (plan.length, plan.minimum, plan.maximum, plan.addends, round_.minimum_ballots, round_.proofs)
-    record.terms[name] = (round_.kind, round_.context.hex(), *public, shares)
+    record.public["terms"][name] = (round_.kind, round_.context.hex(), *public, shares)
     record.vectors[name], record.bounds[name] = dict(vectors), Bound(*spec.sensitivities)
     if shares is not None:
         record.shares[name] = unknown, shares.contributors
-
-
-def messages_of(transcript: Transcript) -> list[tuple[str, str, str, int]]:
-    return [(message.sender, message.receiver, message.kind, message.size) for message in transcript.messages]
 
 
 def digest_of(*arrays: NDArray[Any]) -> str:
@@ -250,11 +268,11 @@ def _observed(
 
     roles: Replacements = dict.fromkeys((f"party {number}" for number in range(options.parties)), Observed)
     result = simulate(options, data=split, roles=roles, transcript=transcript)
-    record = RunRecord(roster=names, messages=messages_of(transcript))
+    record = RunRecord.of(names, transcript)
     for number, name in enumerate(names):
         party, account = results[f"party {number}"]
         record.vectors.setdefault(phase, {})[name] = vector(account)
-        record.local[name] = {"rows": digest_of(*split.party(number))}
+        record.own["rows"][name] = digest_of(*split.party(number))
     return record, options, result, party
 
 
@@ -265,7 +283,7 @@ def run_psgd(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     record, options, result, party = _observed(*run, phase, lambda state: state.vector, table, directory, settings)
     series = party.terms.series
     record.bounds[phase] = Bound(l2=result.gradient_sensitivity / series.pitch)
-    record.terms[phase] = replace(series, nonce=bytes(16)), tuple(result.party_sizes)
+    record.public["terms"][phase] = replace(series, nonce=bytes(16)), tuple(result.party_sizes)
     # Every party knows its own share; the variant "gaussian" does not count it already.
     colluders = max(0, options.opening_threshold - 1 - (options.variant == "gaussian"))
     needed = agree(replace(options, colluders=colluders), result.party_sizes, result.features, bytes(16)).series
@@ -287,7 +305,7 @@ def run_pathak(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     sensitivity = record_sensitivity(terms, terms.smallest_size) / terms.pitch
     # Both vectors are rounded to the grid, which moves each entry by up to half a unit.
     record.bounds[phase] = Bound(root * sensitivity + terms.features, sensitivity + root)
-    record.terms[phase] = replace(terms, nonce="0" * 32)
+    record.public["terms"][phase] = replace(terms, nonce="0" * 32)
     return record
 
 
@@ -331,7 +349,7 @@ def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunReco
     options = EvaluationOptions(**_options(table, directory, {"workers": 1, "epsilon": 1.0}, chosen))
     run = EvaluationRun(options, _fixed_model(*load_split(options)))
     _, record = _record_run(run, "errors" if options.predicts_number else "histogram")
-    record.files = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
+    record.public["public files"] = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
     return record
 
 
@@ -340,13 +358,19 @@ def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunReco
 HOLDERS, THRESHOLD = 5, 3
 
 
-def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: Any) -> RunRecord:
-    """Run every party of a study: each has a file of its own rows, and all have the public rows."""
+def run_study(table: PartyTable, directory: Path, *, protocol: str, **chosen: Any) -> RunRecord:
+    """Run every party of a study: each has a file of its own rows, and all have the public rows.
+
+    `chosen`: fields of `NewOptions`, and parameters of the study. As many parties are absent as it has dropouts.
+    """
+    known = {each.name for each in fields(NewOptions)}
+    stated = tuple(f"{name}={value}" for name, value in chosen.items() if name not in known)
+    chosen = {name: value for name, value in chosen.items() if name in known}
     names = table.parties
     members = [Identity.create(name, directory / f"member {number}") for number, name in enumerate(names)]
     curator = Identity.create("curator", directory / "curator")
     public = _file(table, table.public, directory / "public.csv")
-    kind = SPECS[chosen.get("protocol", NewOptions.protocol)]
+    kind = SPECS[protocol]
     options = NewOptions(
         curator=str(curator.directory / "card.toml"),
         public=str(public),
@@ -357,34 +381,38 @@ def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: 
         threshold=THRESHOLD,
         trial=True,
         curator_noise=not kind.joint,
+        protocol=protocol,
+        parameters=stated,
         **chosen,
     )
     study, samples = make_study(options, [member.directory / "card.toml" for member in members])
     spec: Any = spec_of(StudyTerms(study, samples))
     if getattr(spec, "shares", None) is not None:
         spec = replace(spec, simulation_seed=1)
-    record = RunRecord(roster=tuple(member.name for member in study.parties))
+    record = RunRecord.of([member.name for member in study.parties])
     degree = spec.best_degree(study.key_bits, len(names))
     sizes: dict[str, Any] = {"degree": degree, "holders": HOLDERS, "threshold": THRESHOLD}
     keys = setup_keys(len(names), key_bits=study.key_bits, test_key=True, **sizes)
     round_, vectors = spec.terms(keys.threshold_key, participants_of(study)), {}
+    dropouts = int(study.parameters.get("dropouts", 0))
     for number, (name, identity) in enumerate(zip(names, members, strict=True)):
         member = sign(study, identity)
         member.keep(public=str(public), data=str(_file(table, name, directory / f"{name}.csv")))
-        record.local[name] = {"rows": digest_of(*member.voter)}
-        if number >= len(names) - absent:
+        record.own["rows"][name] = digest_of(*member.voter)
+        if number >= len(names) - dropouts:
             continue
         role = spec.party(number, identity.key, spec.prepare(member.voter), round_, ledger=OnceLedger())
         vectors[name] = role.result(role.start().state)
-    unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
-    record_sum(record, study.protocol, round_, spec, vectors, unknown)
-    record.terms["parameters"] = dict(study.parameters)
-    record.terms["samples"] = study.public_table.hex(), study.classes, study.features, study.minimum_ballots
+    record_sum(record, study.protocol, round_, spec, vectors, len(names) - dropouts - (study.threshold - 1))
+    record.public["terms"]["parameters"] = dict(study.parameters)
+    record.public["terms"]["samples"] = study.public_table.hex(), study.classes, study.features, study.minimum_ballots
     total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
     content = make_release(study, samples, OpenedSum(total, tuple(range(len(vectors)))))
     text = card(study, read_release(study, samples, content))
     # The digest differs between any two studies, and does not depend on rows.
-    record.files = public_files(content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), ""))
+    record.public["public files"] = public_files(
+        content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), "")
+    )
     return record
 
 

@@ -10,8 +10,7 @@ from joblib import Parallel, cpu_count, delayed
 from psephos.audit.case_ceremony import CEREMONY
 from psephos.audit.case_pathak import PATHAK, PATHAK_LIARS
 from psephos.audit.case_psgd import PSGD, PSGD_GAUSSIAN
-from psephos.audit.case_statistic import STATISTICS
-from psephos.audit.case_tally import TALLY
+from psephos.audit.case_sums import STATISTICS, TALLY
 from psephos.audit.compare import detectable_accuracy
 from psephos.audit.liars import LIARS, PSGD_LIARS
 from psephos.audit.model import AnalysisContext, Case, CheckResult, judge

@@ -5,7 +5,7 @@ Real runs are those of `psephos.simulation`, simulated ones those of `simulators
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from gmpy2 import mpz
 
-from psephos.audit.compare import compare_samples
-from psephos.audit.deviations import deviations
+from psephos.audit.attacks import Attack
+from psephos.audit.compare import ViewAnalysis
+from psephos.audit.deviations import request_attacks
+from psephos.audit.matrix import HONEST
 from psephos.audit.model import AnalysisContext, CheckResult, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import ideal_sum, simulate_sum_view
@@ -27,7 +29,7 @@ from psephos.simulation.encrypted_sum import PartyFactory
 
 
 @dataclass(frozen=True)
-class SumAnalysis(ABC):
+class SumAnalysis(ViewAnalysis):
     """The analysis of one kind of encrypted sum at test size: three holders have the key, two of whom open a sum."""
 
     label: str
@@ -79,7 +81,7 @@ class SumAnalysis(ABC):
         make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
         return context.cached((self.label, "setting"), make)
 
-    def real(self, context: AnalysisContext, inputs: str = "honest") -> list[SumRun]:
+    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[SumRun]:
         def one(i: int) -> SumRun:
             label = f"{self.label} {inputs} {i}"
             contribution = self.contribution(context, inputs)
@@ -111,13 +113,6 @@ class SumAnalysis(ABC):
         return round_, ballots
 
     # -- checks
-
-    def simulation(self, members: Members, context: AnalysisContext) -> CheckResult:
-        real, simulated = self.real(context), self.simulated(context, members)
-        return self._compare(context, real, simulated, members, "real against simulated")
-
-    def same_output(self, members: Members, left: str, right: str, what: str, context: AnalysisContext) -> CheckResult:
-        return self._compare(context, self.real(context, left), self.real(context, right), members, what)
 
     def freshness(self, members: Members, context: AnalysisContext) -> CheckResult:
         """Check that every ciphertext of honest parties has randomness of its own, in each run and across runs."""
@@ -160,9 +155,18 @@ class SumAnalysis(ABC):
             False, f"{len(shares)} shares open none of {attempts} ciphertexts, whatever threshold is assumed"
         )
 
+    @property
+    def requests(self) -> tuple[Attack, ...]:
+        """The deviating requests, as attacks on this sum."""
+        return request_attacks(self.setting, self.ballots)
+
     def deviating_requests(self, context: AnalysisContext) -> CheckResult:
         """Check that every request other than the agreed one is refused."""
-        return deviations(self.setting(context), partial(self.ballots, context))
+        results = {attack.name: attack.run(context) for attack in self.requests}
+        if answered := [name for name, result in results.items() if result.gains]:
+            return CheckResult(True, f"{answered[0]}: not refused")
+        refused = {type(error).__name__ for result in results.values() for error in result.errors}
+        return CheckResult(False, f"{len(results)} deviating requests, all refused ({', '.join(sorted(refused))})")
 
     def reads_sum(self, context: AnalysisContext) -> CheckResult:
         right = {run.opened.sums for run in self.real(context)} == {tuple(ideal_sum(*self.exact(context)))}
@@ -190,23 +194,17 @@ class SumAnalysis(ABC):
         read = complete and run.round.plan.unpack(opened, 1) == self.first_vector(context, run)
         return CheckResult(read, why)
 
-    def _compare(
-        self, context: AnalysisContext, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
-    ) -> CheckResult:
-        """Compare two samples of views: the traffic exactly, everything else by a two-sample test."""
-        runs = (*left, *right)
+    def difference(self, runs: Sequence[SumRun], members: Members) -> str:
         if len({traffic_of(_received(run, members)) for run in runs}) != 1:
-            return CheckResult(True, f"{what}: the messages differ in number, order, kind or length")
-        if members.curator:
-            if self.opened_values(left[0], members) is None and len({run.opened.sums for run in runs}) != 1:
-                return CheckResult(True, f"{what}: the opened sums differ")
-            if not all(run.opens_to_its_sum for run in runs):
-                return CheckResult(True, f"{what}: the partial decryptions do not open to the ideal output")
-        sides = [[dict(self._row(context, run, members)) for run in side] for side in (left, right)]
-        return compare_samples(context, sides, what)
+            return "the messages differ in number, order, kind or length"
+        if not members.curator:
+            return ""
+        if self.opened_values(runs[0], members) is None and len({run.opened.sums for run in runs}) != 1:
+            return "the opened sums differ"
+        opened = all(run.opens_to_its_sum for run in runs)
+        return "" if opened else "the partial decryptions do not open to the ideal output"
 
-    def _row(self, context: AnalysisContext, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
-        """Yield the features of the view of one run, (name, number)."""
+    def row(self, context: AnalysisContext, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
         key, last = run.round.key, None
         for ballot in run.ballots:
             if ballot.party in members.parties:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.audit.end_to_end import audit_pipelines, evaluation_pipelines, pipelines, record_pipelines
+from psephos.audit.end_to_end import audit_pipelines, pipelines
 from psephos.audit.neighbours import PartyTable
 from psephos.audit.privacy import audit_privacy
 from psephos.audit.run import PROTOCOLS, run_audit
@@ -103,7 +103,5 @@ def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAudit
     }
     if options.public in table.parties:
         table = replace(table, public=options.public)
-    of_records = record_pipelines(**chosen_options) if len(table.classes) == 2 else ()
-    chosen = (*pipelines(**chosen_options), *of_records, *evaluation_pipelines(**chosen_options))
-    runs = list(audit_pipelines(table, chosen, progress=progress))
+    runs = list(audit_pipelines(table, pipelines(table, **chosen_options), progress=progress))
     return PrivacyAuditResult(mechanisms=[], runs=runs, phases=timed({"total": round(time.perf_counter() - start, 1)}))

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import pytest
 
 from psephos.audit import case_pathak, liars
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
-from psephos.audit.case_statistic import SUMS
-from psephos.audit.case_tally import PARAMETERS, VOTES
-from psephos.audit.deviations import REQUESTS, DeviatingRequest
+from psephos.audit.case_sums import PARAMETERS, SUMS, VOTES
 from psephos.audit.model import AnalysisContext
 from psephos.audit.run import CASES
-from psephos.audit.sums import SumAnalysis
 from psephos.protocol.errors import InvalidParameter, ProofError, PsephosError, ThresholdError
 from psephos.specs.average import OwnDataSpec
 from psephos.specs.registry import SPECS
-from psephos.specs.secrets import KEY_SECRETS, OTHER_SUM, Secret, names_of
-
-
-def request_attacks(analysis: SumAnalysis) -> tuple[Attack, ...]:
-    """Return every request of `REQUESTS` as an attack on one kind of encrypted sum."""
-
-    def run(request: DeviatingRequest, context: AnalysisContext) -> AttackResult:
-        return request.run(analysis.setting(context), partial(analysis.ballots, context))
-
-    return tuple(Attack(one.name, partial(run, one), one.expected, (OTHER_SUM,)) for one in REQUESTS)
-
+from psephos.specs.secrets import KEY_SECRETS, Secret, names_of
 
 ATTACKS = {
     "tally": liars.ATTACKS,
-    "statistic": request_attacks(SUMS["statistic"]),
-    "rehearsed": request_attacks(SUMS["rehearsed"]),
-    "record": request_attacks(SUMS["record"]),
-    "regression": request_attacks(SUMS["record"]),  # its round is that of a record step
-    "evaluation": request_attacks(SUMS["evaluation"]),
-    "average": request_attacks(PARAMETERS),
+    "statistic": SUMS["statistic"].requests,
+    "rehearsed": SUMS["rehearsed"].requests,
+    "record": SUMS["record"].requests,
+    "regression": SUMS["record"].requests,  # its round is that of a record step
+    "evaluation": SUMS["evaluation"].requests,
+    "average": PARAMETERS.requests,
     "psgd": liars.PSGD_ATTACKS,
     "pathak": case_pathak.ATTACKS,
 }
@@ -62,7 +48,7 @@ def test_an_attack_is_detected_as_expected(protocol: str, attack: Attack) -> Non
 
 def test_every_deviating_request_is_refused_as_expected() -> None:
     context = AnalysisContext(seed=20260, views=2)
-    attacks = request_attacks(VOTES)
+    attacks = VOTES.requests
     assert [attack.name for attack in attacks if not attack.met_by(attack.run(context))] == []
 
 
@@ -97,10 +83,8 @@ def test_a_gain_that_an_attack_does_not_declare_is_an_error() -> None:
         case.checks[0].run(AnalysisContext(seed=1))
 
 
-@pytest.mark.parametrize("attacks", [*ATTACKS.values(), REQUESTS], ids=[*ATTACKS, "requests"])
-def test_attacks_have_distinct_names_and_expect_a_specific_error(
-    attacks: Sequence[Attack | DeviatingRequest],
-) -> None:
+@pytest.mark.parametrize("attacks", ATTACKS.values(), ids=ATTACKS)
+def test_attacks_have_distinct_names_and_expect_a_specific_error(attacks: Sequence[Attack]) -> None:
     assert len({attack.name for attack in attacks}) == len(attacks)
     assert PsephosError not in {attack.expected for attack in attacks}
 

@@ -24,10 +24,9 @@ from psephos.audit.end_to_end import (
     compare_colluders,
     default_pipelines,
     neighbours_of,
-    record_pipelines,
 )
 from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, synthetic_table
-from psephos.audit.pipelines import Bound, Pipeline, RunRecord
+from psephos.audit.pipelines import PUBLIC, Bound, Pipeline, RunRecord
 from psephos.cli.main import build
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.results import ComparedRun, Finding, PrivacyAuditResult
@@ -47,13 +46,13 @@ OF_EACH_KIND = {
     "run --method avg",
     "run --unit record --record ward",
     "simulate tally --unit record --record ward",
-    "run --task regression --unit record",
+    "run --task regression --unit record --label score",
     "run, with nothing named as public",
     "evaluate --unit party",
-    "evaluate --task regression --rows all",
-    "evaluate --task regression --record ward",
-    "evaluate --task regression --unit party",
-    "study of statistic, statistic",
+    "evaluate --task regression --rows all --label score",
+    "evaluate --task regression --rows all --record ward --label score",
+    "evaluate --task regression --unit party --label score",
+    "study statistic --method statistic",
 }
 """With these, every kind of command."""
 
@@ -150,8 +149,8 @@ SEARCHED = [
         "run --method whitened",
         "run --method statistic --reveal statistic",
         "run --method avg",
-        "run --learners tree,logistic",
-        "run --other-labels drop",
+        "run --method vote --learners tree,logistic",
+        "run --method own-data --other-labels drop",
     )
 ]
 
@@ -227,18 +226,18 @@ def test_an_error_must_be_about_the_party_itself() -> None:
     assert not is_own_error(InvalidParameter(f"line {own}"), table, "site 1")
 
 
+PUBLIC_VALUES = {"roster": {"order": ("a", "b")}, "messages": {"of": 1}, "terms": {"sum": 1}, "public files": {"x": 1}}
+
+
 def seen(**changed: Any) -> RunRecord:
     """What two parties showed."""
     parts: dict[str, Any] = {
-        "roster": ("a", "b"),
-        "local": {name: {"rows": "1", "parameters": "2"} for name in "ab"},
+        "public": PUBLIC_VALUES,
+        "own": {"rows": {"a": "1", "b": "1"}, "parameters": {"a": "2", "b": "2"}},
         "vectors": {"sum": {"a": (1, 2), "b": (3, 4)}},
         "bounds": {"sum": Bound(l1=4.0, l2=3.0)},
         "released": {"avg": (np.array([1.0, 0.0]), 0.5)},
-        "terms": {"sum": 1},
-        "files": {"model.json: classes": ["x", "y"]},
-        "whole": {"model.json": "1"},
-        "messages": [("party 0", "board", "ballot", 10)],
+        "derived": {"model.json": "1"},
         "shares": {"sum": (2, 2)},
     }
     return RunRecord(**parts | changed)
@@ -247,14 +246,11 @@ def seen(**changed: Any) -> RunRecord:
 @pytest.mark.parametrize(
     ("check", "changed"),
     [
-        ("roster", {"roster": ("b", "a")}),
-        ("messages", {"messages": []}),
-        ("terms", {"terms": {"sum": 2}}),
-        ("public files", {"files": {"model.json: classes": ["x", "z"]}}),
-        ("public files", {"files": {}}),
-        ("public files", {"whole": {"model.json": "2"}}),
-        ("others' rows", {"local": {"a": {"rows": "1", "parameters": "2"}, "b": {"rows": "3", "parameters": "2"}}}),
-        ("others' parameters", {"local": {"a": {"rows": "1", "parameters": "2"}, "b": {"rows": "1"}}}),
+        *((check, {"public": PUBLIC_VALUES | {check: {"order": 2}}}) for check in PUBLIC),
+        ("public files", {"public": PUBLIC_VALUES | {"public files": {}}}),
+        ("public files", {"derived": {"model.json": "2"}}),
+        ("others' rows", {"own": {"rows": {"a": "1", "b": "3"}, "parameters": {"a": "2", "b": "2"}}}),
+        ("others' parameters", {"own": {"rows": {"a": "1", "b": "1"}, "parameters": {"a": "2"}}}),
         ("others' vectors", {"vectors": {"sum": {"a": (1, 2), "b": (3, 5)}}}),
         ("own vector", {"vectors": {"sum": {"a": (1, 6), "b": (3, 4)}}}),
         ("own vector", {"vectors": {"sum": {"a": (1,), "b": (3,)}}}),
@@ -272,7 +268,7 @@ def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
 
 
 def test_files_that_follow_from_the_sum_may_differ() -> None:
-    moved = seen(vectors={"sum": {"a": (1, 3), "b": (3, 4)}}, whole={"model.json": "2"})
+    moved = seen(vectors={"sum": {"a": (1, 3), "b": (3, 4)}}, derived={"model.json": "2"})
     assert compare(seen(), moved, "a", synthetic_table()).findings == []
 
 
@@ -290,8 +286,9 @@ def test_too_little_remaining_noise_is_detected() -> None:
 def test_a_users_table_is_audited(tmp_path: Path) -> None:
     path = synthetic_table().write(tmp_path / "table.csv")
     table = replace(PartyTable.read(path, "outcome", "site"), public="open")
-    runs = list(audit_pipelines(table, record_pipelines()))
-    assert {one.pipeline for one in runs} == {pipeline.name for pipeline in record_pipelines()}
+    of_records = [PIPELINES[words] for words in end_to_end.OF_TWO_CLASSES]
+    runs = list(audit_pipelines(table, of_records))
+    assert {one.pipeline for one in runs} == set(end_to_end.OF_TWO_CLASSES)
     assert not any(one.findings for one in runs)
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit.adversary import Change, Tampering, tampering
-from psephos.audit.pathak_runs import ObservedRoles, ZeroContributionParty
+from psephos.audit.pathak_runs import ZeroContributionParty
 from psephos.parties.pathak import PathakParty
 from psephos.protocol.errors import (
     AgreementError,
@@ -378,7 +378,7 @@ def test_a_liar_removes_only_its_own_noise() -> None:
     run = play(
         [20, 30, 25, 22],
         variant="public-bound",
-        roles={"party 1": lambda honest: ZeroContributionParty(honest, ObservedRoles())},
+        roles={"party 1": ZeroContributionParty},
     )
     honest = [c for name, c in run.contributions.items() if name != "party 1"]
     columns = zip(*(c.parameters for c in honest), *(c.noise[0] for c in honest), strict=True)

@@ -1,21 +1,16 @@
-"""The analysis of sums of a statistic (docs/design.md, section 4): five parties, up to three of them colluding.
+"""The analysis of encrypted sums (docs/design.md, sections 2 and 4): five parties, up to three of them colluding.
 
-The statistic is of votes, of own rows, or of classifiers in whitened coordinates; or the sum is a record step, a
-rehearsed step from a public model, or an evaluation: the histogram of a classifier's scores, or the sums of the errors
-of a predicted number. Their messages are the same (the privacy of single rows is examined with whole commands).
+With joint noise the parties add shares, sized for three colluders: the functionality adds the honest parties' part of
+the noise to the sum, and the coalition's own vectors, shares included, are its inputs. The curator therefore has
+neither the exact sum nor the noise, and when colluders subtract their own vectors, noise of the whole law remains.
 
-With joint noise the parties add shares, sized for three colluders: Polya shares, which sum to discrete Laplace noise
-(pure epsilon), or discrete Gaussian shares (delta). The functionality adds the honest parties' part of the noise to the
-sum; the coalition's own vectors, shares included, are its inputs. The curator therefore has neither the exact sum nor
-the noise, and when colluders subtract their own vectors, noise of the whole law remains.
-
-With the curator's noise (own rows only; for votes see `psephos.audit.case_tally`) the functionality gives the exact sum
-to the curator, and the parties' vectors are hidden.
+With the curator's noise the functionality gives the exact sum to the curator, and the parties' vectors are hidden. The
+tally has two such sums: of votes under a key of degree 1, and of parameters under one of degree 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -24,20 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.audit.compare import compare_samples, noise_features
-from psephos.audit.matrix import STATISTICS as STATISTIC_SECRETS
-from psephos.audit.matrix import SUM_MEMBERS
+from psephos.audit import matrix
+from psephos.audit.compare import compare_noise
+from psephos.audit.matrix import SUM_MEMBERS, TALLY_MEMBERS, SumSecrets
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
-from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot
+from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, run_sum
 from psephos.audit.simulators import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.sums import SumAnalysis
 from psephos.curator.evaluation import evaluation_plan, plan_evaluation
+from psephos.curator.methods import ReleaseRequest, statistic_method
 from psephos.curator.record import plan_records
 from psephos.curator.rehearsed import plan_of_grid
 from psephos.curator.statistic import MechanismName, Source, plan_statistic
 from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.evaluation import ScoreGrid
@@ -47,12 +43,15 @@ from psephos.protocol.grids.record import NumericLabel, RecordGrid
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
-from psephos.specs.average import OwnDataSpec
+from psephos.specs.average import OwnDataSpec, VectorSpec
+from psephos.specs.base import VectorFormat
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
+from psephos.specs.tally import TallySpec
 from psephos.specs.terms import PrivacyTerms
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
@@ -66,17 +65,8 @@ SCALE, VARIANCE = Fraction(60), Fraction(7200)
 # -- the inputs: each party's votes, int64 (M, N), or its rows, samples (n, 2) and class numbers (n,)
 
 
-def _auxiliary(context: AnalysisContext) -> NDArray[np.float64]:
-    return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
-
-
-def _votes(context: AnalysisContext) -> NDArray[np.int64]:
-    return np.random.default_rng([context.seed, 6]).integers(0, 2, size=(PARTIES, SAMPLES))
-
-
-def _voters(context: AnalysisContext, inputs: str) -> list[Any]:
-    order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)
-    return [FixedVoter(votes) for votes in _votes(context)[order]]
+def _auxiliary(context: AnalysisContext, samples: int = SAMPLES) -> NDArray[np.float64]:
+    return np.random.default_rng([context.seed, 11]).normal(size=(samples, 2))
 
 
 def _rows(context: AnalysisContext, inputs: str) -> list[Any]:
@@ -127,6 +117,11 @@ class NoisySum(SumAnalysis):
     plan: Callable[[AnalysisContext, MechanismName], Any] = field(default=_statistic_plan, repr=False)
     kind: type[Any] = StatisticSpec
     mechanism: MechanismName | None = "discrete-laplace"
+    classes: int = 2
+    samples: int = SAMPLES
+
+    def votes(self, context: AnalysisContext) -> NDArray[np.int64]:
+        return np.random.default_rng([context.seed, 6]).integers(0, self.classes, size=(PARTIES, self.samples))
 
     def spec(self, context: AnalysisContext) -> Any:
 
@@ -144,12 +139,15 @@ class NoisySum(SumAnalysis):
         return context.cached((self.label, "spec"), make)
 
     def data(self, context: AnalysisContext, inputs: str) -> list[Any]:
-        return (_voters if self.spec(context).takes_classifier else _rows)(context, inputs)
+        if not self.spec(context).takes_classifier:
+            return _rows(context, inputs)
+        order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)
+        return [FixedVoter(votes) for votes in self.votes(context)[order]]
 
     def exact(self, context: AnalysisContext) -> list[list[int]]:
         grid = self.spec(context).grid
         if self.spec(context).takes_classifier:
-            return [grid.contribution(votes) for votes in _votes(context)]
+            return [grid.contribution(votes) for votes in self.votes(context)]
         return [own_vector(grid, *rows) for rows in _rows(context, "honest")]
 
     def round(self, context: AnalysisContext, label: str, **conditions: Any) -> Round:
@@ -184,23 +182,25 @@ class NoisySum(SumAnalysis):
         round_, keys = self.round(context, "noise law"), self.setting(context).ceremony.signing_keys
         encryptor = Encryptor(round_.key, randomness=context.coins(self.label, "noise law"), expected=100)
 
-        def noise(run: int, party: int) -> list[int]:
+        def share(run: int, party: int) -> list[int]:
             coins = context.coins(self.label, "share", run, party)
             role = contribution.role(party, keys[party], round_, encryptor, coins)
             vector = role.result(role.start().state)
             return [value - own for value, own in zip(vector, exact[party], strict=True)]
 
-        generator, runs = np.random.default_rng([context.seed, 79]), range(12 * context.views)
-        real = [noise_features(ideal_sum(*(noise(run, party) for party in range(HONEST)))) for run in runs]
-        drawn = [noise_features(self.noise(len(exact[0]), HONEST, generator)) for _ in runs]
-        return compare_samples(context, (real, drawn), f"{HONEST} honest share against the whole law")
+        def noise(run: int) -> list[int]:
+            return ideal_sum(*(share(run, party) for party in range(HONEST)))
+
+        generator = np.random.default_rng([context.seed, 79])
+        ideal = partial(self.noise, len(exact[0]), HONEST, generator)
+        return compare_noise(context, noise, ideal, f"{HONEST} honest share against the whole law")
 
     def same_inputs(self, context: AnalysisContext) -> CheckResult:
         """Check that data sets of different sizes with equal votes, or the same direction, give equal ballots."""
-        ballots, votes, auxiliary = [], [], _auxiliary(context)
+        ballots, votes, auxiliary = [], [], _auxiliary(context, self.samples)
         X, y = _rows(context, "honest")[-1]  # rows of two classes have the same direction for any ridge parameter
         for copies in (1, 5):
-            voter = TrainedVoter(context.seed, copies, 2)
+            voter = TrainedVoter(context.seed, copies, self.classes)
             votes.append(voter.predict_votes(auxiliary).tolist())
             rows = (np.repeat(X, copies, axis=0), np.repeat(y, copies))
             spec, round_, coins = self.spec(context), self.round(context, "same inputs"), context.coins("same inputs")
@@ -215,32 +215,66 @@ class NoisySum(SumAnalysis):
         return CheckResult(True, f"{compared} are different: they tell which it was")
 
 
-def _case(name: str, analysis: NoisySum) -> Case:
-    checks, secrets = Checks(), STATISTIC_SECRETS[name]
-    hides, noisy, of_votes = (secrets.vectors,), analysis.mechanism is not None, secrets.vectors == "votes"
-    for coalition, m in SUM_MEMBERS.items():
+class _Votes(NoisySum):
+    def spec(self, context: AnalysisContext) -> TallySpec:
+        return TallySpec(AuxiliarySet(_auxiliary(context, self.samples)), self.classes)
+
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
+        return [[int(vote == k) for vote in votes for k in range(1, self.classes)] for votes in self.votes(context)]
+
+
+class _Parameters(NoisySum):
+    def spec(self, context: AnalysisContext) -> VectorSpec:
+        return VectorSpec(VectorFormat(24, -5000, 5000), bytes(32))
+
+    def data(self, context: AnalysisContext, inputs: str) -> list[list[int]]:
+        return self.exact(context)
+
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
+        parameters: list[list[int]] = np.random.default_rng([context.seed, 3]).integers(-5000, 5001, (5, 24)).tolist()
+        return parameters
+
+
+# -- the cases
+
+
+def _add_checks(
+    checks: Checks, analysis: NoisySum, secrets: SumSecrets, members: Mapping[str, Members], prefix: str = ""
+) -> None:
+    """Add the checks of one sum; `prefix`: distinguishes it from another sum of the case."""
+    hides, noisy = (secrets.vectors,), secrets.noisy
+    for coalition, m in members.items():
+        add = partial(checks.add, coalition=coalition)
         # The simulation shows that the vectors are hidden; a ballot depends on nothing else of what they are made from.
-        checks.add(f"same {secrets.vectors}", coalition, secrets.inputs, analysis.same_inputs)
+        if secrets.inputs:
+            add(f"same {secrets.vectors}", secrets=secrets.inputs, run=analysis.same_inputs)
         if m.opens:
             why = f"it opens the ballot of party 0, {'under one share of the noise only' if noisy else 'without noise'}"
-            checks.add("opening", coalition, secrets.simulated, partial(analysis.reads_ballot, m, why))
+            add(f"{prefix}opening", secrets=secrets.simulated, run=partial(analysis.reads_ballot, m, why))
             continue
-        hidden = secrets.simulated
+        hidden = tuple(secret for secret in secrets.simulated if secret not in secrets.granted(m)) or ("data",)
+        add(f"{prefix}simulation", secrets=hidden, run=partial(analysis.simulation, m), statistical=True)
         if m.curator and not noisy:
-            hidden = hides
-            checks.add("exact sum", coalition, ("exact sum",), analysis.reads_sum)
-        checks.add("simulation", coalition, hidden, partial(analysis.simulation, m), statistical=True)
-        if of_votes:  # own rows have no two inputs with the same ideal output here
+            add(f"{prefix}exact sum", secrets=(secrets.total,), run=analysis.reads_sum)
+        if secrets.vectors not in hidden:
+            add(f"{prefix}last party", secrets=hides, run=analysis.reads_last)
+            continue
+        if secrets.vectors == "votes":  # own rows have no two inputs with the same ideal output here
             swapped = partial(analysis.same_output, m, "honest", "swapped", "votes swapped")
-            checks.add("votes swapped", coalition, hides, swapped, statistical=True)
-        checks.add("freshness", coalition, hides, partial(analysis.freshness, m))
+            add("votes swapped", secrets=hides, run=swapped, statistical=True)
+        add(f"{prefix}freshness", secrets=hides, run=partial(analysis.freshness, m))
         if m.holders:
-            checks.add("threshold", coalition, hides, partial(analysis.lowered_threshold, m))
+            add(f"{prefix}threshold", secrets=hides, run=partial(analysis.lowered_threshold, m))
     both, party = "curator and t - 1 holders", "curator and a party"
-    checks.add("deviating requests", both, hides, analysis.deviating_requests)
+    checks.add(f"{prefix}deviating requests", both, hides, analysis.deviating_requests)
     if noisy:
-        covered = (secrets.simulated[-1], secrets.vectors)
+        covered = (secrets.total, secrets.vectors)
         checks.append(Check("noise law", party, covered, analysis.noise_law, statistical=True))
+
+
+def _case(name: str, analysis: NoisySum) -> Case:
+    checks = Checks()
+    _add_checks(checks, analysis, matrix.STATISTICS[name], SUM_MEMBERS)
     return case_of(name, checks)
 
 
@@ -260,3 +294,49 @@ SUMS = {
 """The sums of the cases, by their names."""
 
 STATISTICS = tuple(_case(name, analysis) for name, analysis in SUMS.items())
+
+VOTES, PARAMETERS = (
+    _Votes("tally", mechanism=None, classes=3, samples=25),
+    _Parameters("parameters", mechanism=None, degree=2),
+)
+
+
+def _replays_noise(context: AnalysisContext) -> CheckResult:
+    """Reproduce the release from the counts and the curator's coins, with which the curator can subtract the noise."""
+    layout, tape = VoteLayout(VOTES.samples, VOTES.classes), RecordedRandomness(context.coins("draw"))
+    counts = layout.decode(VOTES.real(context)[0].opened.sums, PARTIES)
+    method = statistic_method(
+        counts, _auxiliary(context, VOTES.samples), ReleaseRequest(1.0, 0.0, "spherical-laplace", None)
+    )
+    released, other = method.draw(tape), method.draw(context.coins("another release"))
+    replayed = method.draw(ReplayedRandomness(tape.tape()))
+    known = np.array_equal(released, replayed) and not np.array_equal(released, other)
+    return CheckResult(known, "the curator's own coins replay the noise of the release")
+
+
+def _messages_without_noise(context: AnalysisContext) -> CheckResult:
+    """Check that no message depends on the curator's coins, of which the noise of the release is made."""
+    first = VOTES.real(context)[0]
+    contribution = VOTES.contribution(context, "honest")
+    replay = run_sum(context, VOTES.setting(context), first.round, contribution, "tally honest 0")
+    sent = [[message.data for message in run.transcript.messages] for run in (first, replay)]
+    outcome = f"all {len(sent[0])} messages follow from the parties' inputs and coins"
+    alike = sent[0] == sent[1]
+    outcome = outcome if alike else "the messages differ"
+    return CheckResult(not alike, f"replayed, {outcome}: the curator's, which make the noise, enter none")
+
+
+def _tally() -> Case:
+    checks = Checks()
+    _add_checks(checks, VOTES, matrix.VOTES, TALLY_MEMBERS)
+    _add_checks(checks, PARAMETERS, matrix.PARAMETERS, TALLY_MEMBERS, "parameters: ")
+    for coalition, m in TALLY_MEMBERS.items():
+        if m.curator:
+            checks.add("noise replayed", coalition, ("noise",), _replays_noise)
+        else:
+            checks.add("messages replayed", coalition, ("noise",), _messages_without_noise)
+    return case_of("tally", checks)
+
+
+TALLY = _tally()
+"""The tally that reveals alpha, whose curator adds the noise of every release."""
