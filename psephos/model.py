@@ -40,16 +40,15 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The contents of a model file: a classifier that is linear in the encoded features.
 
     Attributes:
-        coefficients, intercepts: (1, d) and (1,) for two classes, where a positive score means the second; (K, d) and
-            (K,) for more.
+        psephos_model: the format.
+        classes, encoding, method: public; the encoding has d features.
+        coefficients, intercepts: (1, d) and (1,) for two classes, where a positive score means the second.
         parties: number of parties that contributed; 0 for a model of public rows alone.
-        release: the mechanism and its privacy cost for each party; of the latest release if there were several.
-        earlier: earlier releases that the model was computed from, the latest first, such as that of a classifier whose
-            evaluation is `release`; () is not written to the file.
-        together: joint cost of `release` and `earlier` (`costs_together`), if there are earlier ones.
-        warnings: texts to show with every prediction, such as that the keys were test keys.
-        calibration: slope and intercept of the Platt scaling that the coefficients contain: the sigmoid of the score is
-            then a probability. None is not written to the file.
+        release: the mechanism and its privacy cost; of the latest release if there were several.
+        warnings: texts to show with every prediction.
+        calibration: slope and intercept of the Platt scaling that the coefficients contain, with which the sigmoid of
+            the score is a probability. None is not written to the file.
+        earlier, together: earlier releases, the latest first, and the joint cost of all (`costs_together`).
     """
 
     psephos_model: Literal[1]
@@ -82,14 +81,10 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The contents of a model file that predicts a number.
+    """The contents of a model file that predicts a number; other fields as in `Model`.
 
-    Attributes:
-        label: name of the predicted column.
-        ranges: smallest and largest value of each of the d numbers; values outside count as the nearer end.
-        coefficients, intercept: (d,), and the linear prediction of a row of zeros.
-        bounds: smallest and largest prediction.
-        parties, release, warnings, earlier, together: as in `Model`.
+    `ranges` are the smallest and largest value of each of the d numbers, and `bounds` of the prediction: values outside
+    count as the nearer end. `coefficients` is (d,), `intercept` the prediction of a row of zeros.
     """
 
     psephos_model: Literal[1]
@@ -147,10 +142,7 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
         raise InvalidParameter("a released model cannot be fitted again: other data needs another release")
 
     def encode(self, X: Any) -> NDArray[np.float64]:
-        """Encode rows as features, float64 (n, d), the input of `model.onnx`.
-
-        Raises DataError for missing columns, another width, and NaN or infinite numbers.
-        """
+        """Encode rows as features, float64 (n, d), the input of `model.onnx`; raises DataError."""
         if (table := _table(X)) is not None:
             return self.model.encoding.apply(cells_of(table))
         try:
@@ -208,11 +200,7 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
         return np.array(self.model.intercepts)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more.
-
-        Raises:
-            DataError: rows lack a column of the encoding, have another width, or have NaN or infinite numbers.
-        """
+        """Return the scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more; raises as `encode`."""
         scores: NDArray[np.float64] = self.encode(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -272,11 +260,7 @@ class _Task(Struct):
 
 
 def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedRegressor:
-    """Read a released model from a model file, or from the directory that `psephos run --output` wrote.
-
-    Raises:
-        ModelError: the file is missing, too large, or not a complete model of this version.
-    """
+    """Read a released model from a file, or from the directory that `psephos run --output` wrote; raises ModelError."""
     file = Path(path).expanduser()
     file = file / MODEL_FILE if file.is_dir() else file
     try:
@@ -318,12 +302,8 @@ def write_onnx(model: Model | RegressionModel, path: Path) -> None:
     """Write the model as ONNX, in double precision; the encoding of tables is not included.
 
     The input is `features`, double (n, d), encoded. The outputs of a classifier are `label`, string (n,), and `scores`,
-    double (n, K); the output of a regression is `prediction`, double (n, 1). A row with a number that is not finite has
-    the label "" or the prediction NaN, where the estimator raises an error.
-
-    Raises:
-        InvalidParameter: the package onnx is not installed.
-        OSError: the file cannot be written.
+    double (n, K); of a regression `prediction`, double (n, 1). A row with a number that is not finite has the label ""
+    or the prediction NaN. Raises InvalidParameter without the package onnx, and OSError.
     """
     try:
         from onnx import checker, helper, numpy_helper, parser

@@ -65,9 +65,7 @@ def _run(context: AnalysisContext, number: int) -> CeremonyView:
     for i in range(1, terms.holders + 1):
         # From the same coins follow the keys with which this holder opens what others seal for it.
         holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, f"holder {i}"))
-        material = replace(
-            holder.start().state.state.material, seed_commitments=tuple(messages[Kind.SEED_COMMITMENTS.title])
-        )
+        material = replace(holder.start().state.state, seed_commitments=tuple(messages[Kind.SEED_COMMITMENTS.title]))
         for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), material.secrets, strict=True):
             sealed = messages[Kind.EXPONENT_SHARES.title][j - 1]
             exponent_shares[j, i] = holder._unsealed(material, Kind.EXPONENT_SHARES, j, i, secret, sealed)

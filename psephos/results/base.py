@@ -61,10 +61,8 @@ METHODS = {
 class Accuracy:
     """Accuracy of one method on the test set; a number that does not exist is None (null in JSON).
 
-    Attributes:
-        private: as released; a mean over draws, of which the fields with `_std` are the standard deviations.
-        balanced: mean recall over all classes, of the releases if there are any, otherwise without noise.
-        recall: of each class; None for a class without test samples.
+    `private` is a mean over releases, of which the fields with `_std` are the standard deviations. `balanced` is the
+    mean of `recall`, which is None for a class without test samples; both are of the releases if there are any.
     """
 
     nonprivate: Share | None = None
@@ -99,10 +97,8 @@ ALPHA_NOTICE: AlphaNotice = "alpha is exact: publishing it is not differentially
 class Alpha:
     """Distribution of the opened counts; it does not contain the alpha of any sample.
 
-    Attributes:
-        auxiliary, ballots: N and M.
-        share_edges, samples_per_share: a histogram over [0, 1] of the winning class's share of the votes.
-        mean_alpha: (K,), the mean share of each class.
+    `share_edges` and `samples_per_share` are a histogram of the winning class's share of the votes; `mean_alpha` is
+    (K,).
     """
 
     auxiliary: Count
@@ -227,21 +223,11 @@ class Matrix:
 class Page:
     """Contents of the report and of the terminal output.
 
-    Attributes:
-        facts: rows with the topics
-            "notice": why the result may not be published; first on every screen and in every file;
-            "warning": before everything else;
-            "answer": the result in one line;
-            "lead": an introduction, for results that are no runs;
-            "cost": privacy cost of publishing everything on the page;
-            "condition": what the privacy statement depends on, such as the colluders that noise withstands;
-            "fact": the most important values;
-            "note": explanations of the numbers;
-            "repeat": how to reproduce the numbers;
-            "before", "after": what a role (`label`) does without a message, before the first and after the last one.
-        several_releases: whether the page shows more than one release, so that their joint cost must be shown.
-        case: the protocol whose security analysis applies to this run; None for no run.
-        histogram: distribution of the winning class's share of the votes, by `class_names`.
+    The topics of `facts`: "notice" (why the result may not be published; first everywhere), "warning", "answer" (the
+    result in one line), "lead" (an introduction), "cost" (of publishing everything on the page), "condition" (what
+    the privacy statement depends on), "fact", "note" (explains numbers), "repeat" (how to reproduce them), and
+    "before" and "after": what a role (`label`) does without a message, before the first and after the last one.
+    `case` is the protocol whose security analysis applies.
     """
 
     title: str
@@ -257,16 +243,13 @@ class Page:
     class_names: Sequence[str] = ()
 
     def about(self, *topics: str) -> list[Fact]:
-        """Return the rows of these topics, in their order."""
         return [fact for topic in topics for fact in self.facts if fact.topic == topic]
 
     def texts(self, topic: str) -> list[str]:
-        """Return the rows of a topic as text."""
         return [fact.text for fact in self.about(topic)]
 
     @property
     def warnings(self) -> list[str]:
-        """What is shown before everything else."""
         return self.texts("warning")
 
     @property
@@ -276,12 +259,10 @@ class Page:
 
     @property
     def answer(self) -> str:
-        """The result in one line."""
         return " ".join(self.texts("answer"))
 
     @property
     def cost(self) -> str:
-        """Privacy cost of publishing everything on the page."""
         return " ".join(self.texts("cost"))
 
 
@@ -296,11 +277,7 @@ IN_MEMORY = {"json": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Result(ABC):
-    """Result of a command. A subclass defines its `kind`, its fields and its `page`.
-
-    Attributes:
-        phases: in order; "total" if only the whole was measured.
-    """
+    """Result of a command. A subclass defines its `kind`, its fields and its `page`."""
 
     kind: ClassVar[str] = ""
     derived: ClassVar[tuple[str, ...]] = ("seconds",)
@@ -324,7 +301,6 @@ class Result(ABC):
 
     @classmethod
     def json_fields(cls) -> tuple[str, ...]:
-        """Return the names of the fields that are written to the JSON."""
         return tuple(f.name for f in fields(cls) if f.metadata != IN_MEMORY)
 
     def as_json(self) -> dict[str, Any]:
@@ -337,10 +313,7 @@ class Result(ABC):
     def from_json(cls, document: Any) -> Self:
         """Read a result from the JSON object that `as_json` returned.
 
-        Raises:
-            ReportError: the format is another one.
-            ReportError: the document is no JSON object of a result of this class, or a field is missing, unknown, of
-                another type or out of range. The message names the field.
+        Raises ReportError, which names the field, for everything that is no result of this class and format.
         """
         if not isinstance(document, Mapping):
             raise ReportError(f"a result is one JSON object, not a {type(document).__name__}")
@@ -377,11 +350,7 @@ class Result(ABC):
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON types: dataclasses and mappings to objects, tuples and arrays to lists.
-
-    Raises:
-        ReportError: the value contains NaN, an infinity or an object of an unsupported type.
-    """
+    """Convert a value to JSON types; raises ReportError for NaN, an infinity or an object of another type."""
     try:
         return _finite(msgspec.to_builtins(value, enc_hook=_number))
     except TypeError as error:

@@ -19,13 +19,10 @@ _Epsilon = Annotated[float, Meta(ge=0)] | None
 
 @dataclass(frozen=True)
 class UnitTotal:
-    """Cost of all releases in a budget file for one unit of privacy.
+    """Cost of all releases in a budget file for one unit of privacy, at `delta`.
 
-    Attributes:
-        epsilon: of all of them together at `delta`; None if no finite one holds.
-        private_epsilon: the same for those that are differentially private.
-        not_private: number of the releases that are not differentially private.
-        others: number of charged releases that do not protect this unit, and reveal more about it than the total says.
+    `epsilon` is None where no finite one holds; `private_epsilon` is that of the differentially private ones. `others`
+    counts releases that do not protect this unit, and reveal more about it than the total says.
     """
 
     unit: str

@@ -1,7 +1,4 @@
-"""Model cards: what a reader of a released model has to know. They contain public values only.
-
-The accuracy on held-out rows is not on a card: those rows are private, and no epsilon covers what was measured on them.
-"""
+"""Model cards: what a reader of a released model has to know, in public values: no accuracy on held-out rows."""
 
 from __future__ import annotations
 
@@ -42,10 +39,7 @@ def _table(rows: Sequence[Fact]) -> str:
 
 
 def privacy_rows(model: Model | RegressionModel, trust: Sequence[Fact], cost: str, budget: str) -> list[Fact]:
-    """Return the rows of a card about the privacy of a model.
-
-    `trust` are the facts of its run or study, `cost` is its own, `budget` that of all releases from the same rows.
-    """
+    """Return the rows of a card about privacy; `trust`: the facts of the run or study; `budget`: of all releases."""
     release = model.release
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in sorted(release.chosen.items()))  # fmt: skip
@@ -67,10 +61,7 @@ def privacy_rows(model: Model | RegressionModel, trust: Sequence[Fact], cost: st
 def model_card(
     model: Model | RegressionModel, result: TallyResult | RegressionResult, split: Split, right: float | None = None
 ) -> str:
-    """Return the card of a model that a run released, as Markdown.
-
-    `right` is the share of the labelled public rows that a classifier gets right; None if there are none.
-    """
+    """Return the card of a released model as Markdown; `right`: the share of public rows that it gets right."""
     trust, asked = facts(result.trust()), model.release.epsilon != 0
     budget = "this release alone; another release from the same rows adds to what it has cost"
     if result.budget is not None:

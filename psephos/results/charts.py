@@ -1,7 +1,4 @@
-"""Draws the report's figures with matplotlib, as SVG and PNG files and as inline SVG in the page's colours.
-
-They are 400 units wide, as a telephone shows them. The same document gives the same bytes.
-"""
+"""Draws the report's figures as files and as inline SVG; the same document gives the same bytes."""
 
 from __future__ import annotations
 

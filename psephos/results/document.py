@@ -63,12 +63,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, document: Any) -> Document:
-        """Read a document from the JSON of `report.json`, or from that which a command printed with `--json`.
-
-        Raises:
-            ReportError: the format is another one.
-            ReportError: the JSON is neither of the two.
-        """
+        """Read the JSON of `report.json`, or of a command's `--json`; raises as `Result.from_json`."""
         if not isinstance(document, dict) or document.get("kind") != "report":
             return cls(result=Result.from_json(document))
         if document.get("format") != FORMAT:

@@ -21,11 +21,8 @@ Array = NDArray[np.float64]
 class Score:
     """Test-set performance of one classifier.
 
-    Attributes:
-        epsilon, draw: of the release, and its index among those of the same method and epsilon; None without noise.
-        accuracy: NaN without test samples.
-        recall: of each class, float64 (K,); NaN for a class without test samples.
-        w: weights on scaled features, float64 (d,) or (K, d); None where the method is no single linear classifier.
+    `recall` is float64 (K,), NaN for a class without test samples; `w` float64 (d,) or (K, d), on scaled features, or
+    None where the method is no single linear classifier. `epsilon` and `draw` are None without noise.
     """
 
     method: str
@@ -45,14 +42,9 @@ class Score:
 class Evaluation:
     """Values that a simulation computes besides those in the JSON of its result.
 
-    All of them are secret: they are computed on private rows and no epsilon covers them.
-
-    Attributes:
-        sums: opened sums by phase; one entry for each sum of that phase.
-        contributions: for each encrypted sum its phase, its round, the `PartyFactory` of its parties and, where all
-            roles run in one process, each party's vector by party number.
-        counts: votes per auxiliary sample and class, int64 (N, K), where the curator learns them; otherwise None.
-        test: scaled test samples, float64 (T, d).
+    All of them are secret: they are computed on private rows and no epsilon covers them. `sums` are the opened sums by
+    phase; `contributions` has the phase, round, `PartyFactory` and, where one process runs all roles, the vectors of
+    each sum; `counts` is int64 (N, K), or None where the curator does not learn them; `test` float64 (T, d), scaled.
     """
 
     scores: list[Score] = field(default_factory=list, repr=False)
@@ -64,10 +56,7 @@ class Evaluation:
     test: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
 
     def start(self, split: Split, scaler: Any, test: Array) -> None:
-        """Set the data to evaluate on, and add the baseline "majority": the most frequent class of the parties' rows.
-
-        A repeated run on one `Evaluation` has the baseline once.
-        """
+        """Set the data to evaluate on, and add the baseline "majority" once: the parties' most frequent class."""
         self.split, self.scaler, self.test = split, scaler, test
         if not self.scores:
             labels = split.dataset.y_train[np.concatenate(split.parties)]
@@ -89,8 +78,7 @@ class Evaluation:
     ) -> None:
         """Add the score of a method from its share of votes for each class, (T', K), on the test samples `rows`.
 
-        A sample counts as correct by the share that its true class got, so the score of several classifiers together
-        is the mean of their scores.
+        A sample counts as correct by the share that its true class got.
         """
         assert self.split is not None
         y = self.split.y_test[rows]

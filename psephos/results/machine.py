@@ -13,13 +13,9 @@ from psephos.results.trust import test_key_warning
 class PlanResult(Result):
     """Predicted cost of a run.
 
-    Attributes:
-        seconds: of encryption, checking and adding, opening, and all; extrapolated from one timed sum on this machine.
-        parties, auxiliary, classes, features, steps: M, N (0 where nothing is voted on), K, d, T (1 but for psgd).
-        bytes: size of one ballot and of all of them; for a sum also of its opening, and of what each observer of the
-            board downloads.
-        bits_per_count: bits on the wire for each number that is summed.
-        floor_bits: bits that a sum of M such numbers needs; ceil(log2(M + 1)) for votes.
+    `seconds` are extrapolated from one timed sum on this machine. `bytes` is the size of one ballot, of all, of the
+    opening and of what each observer of the board downloads; `bits_per_count` are on the wire for each summed number,
+    of which a sum of M such numbers needs `floor_bits`.
     """
 
     kind: ClassVar[str] = "plan"

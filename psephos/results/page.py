@@ -1,7 +1,4 @@
-"""Renders the page: one HTML file that contains its style and figures, and no script.
-
-Every number is in a `<data value="...">` element: people read it rounded, programs and tests exactly.
-"""
+"""Renders the page: one HTML file without scripts; exact numbers are in `<data value="...">`."""
 
 from __future__ import annotations
 
@@ -11,16 +8,25 @@ from typing import Any
 
 from markupsafe import Markup
 
+from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED
 from psephos.results import ALPHA_NOTICE, METHODS
-from psephos.results.base import Fact, Page
+from psephos.results.base import AuditedCell, Fact, Matrix, Page
 from psephos.results.charts import BARS
 from psephos.results.document import Document, Message
 from psephos.results.html import template
-from psephos.results.knowledge import VERDICTS, expected_matrix
+from psephos.results.security import AuditedCoalition, AuditedProtocol
 from psephos.results.sequence import PhaseBlock, arrange, contents_of, family, pictures, received
 
 LISTED = 2000
 """Most messages of a transcript that the page lists; report.json has the rest."""
+
+
+VERDICTS = {
+    HIDDEN: ("○", "the coalition learns nothing about it beyond what else it is shown to learn"),
+    REVEALED: ("●", "the ideal functionality gives it to this coalition as well, or it lies outside the threat model"),
+    LEAK: ("✖", "it comes through although the paper says that it should not"),
+}
+"""Sign and meaning of each verdict; always shown with its word."""
 
 
 def render(document: Document, figures: Mapping[str, Markup]) -> str:
@@ -40,7 +46,7 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
             (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()
         ],
         phases=_phases(document),
-        matrices=page.matrices or expected_matrix(page.case),
+        matrices=page.matrices or _expected_matrix(page.case),
         verdicts=VERDICTS,
         flat=list(_flatten(result.as_json())),
         listed=LISTED,
@@ -98,3 +104,16 @@ def _flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flatten(inner, f"{path}[{place}]")
     else:
         yield path, value
+
+
+def _expected_matrix(name: str | None) -> list[Matrix]:
+    """Return the matrix of expected verdicts for the protocol `name`; an empty list if it has no analysis."""
+    case = EXPECTED.get(name or "")
+    if case is None:
+        return []
+    coalitions = []
+    for coalition in case.coalitions:
+        why = coalition.known_leaks | coalition.granted
+        cells = {secret: AuditedCell(coalition.expected(secret), None, why.get(secret, "")) for secret in case.secrets}
+        coalitions.append(AuditedCoalition(coalition.name, [], cells))
+    return [AuditedProtocol(case.name, coalitions).matrix(tested=False)]

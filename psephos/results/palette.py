@@ -1,9 +1,4 @@
-"""The report's colours, light and dark, for the page, the diagram and the figures.
-
-Each foreground has a contrast of 4.5 (text) or 3 (lines and marks) against every background that it is used on, as WCAG
-2.1 level AA requires; a test computes it. No meaning depends on a colour alone: marks have shapes, lines have dashes,
-verdicts have words.
-"""
+"""The report's colours, with the contrasts of WCAG 2.1 level AA; no meaning depends on colour alone."""
 
 from __future__ import annotations
 

@@ -41,20 +41,9 @@ def beside(rows: Sequence[tuple[str, str, str, str, str]]) -> list[Table]:
 class PaperResult(Result):
     """An experiment of a paper, repeated.
 
-    Attributes:
-        experiment: its name, as `psephos reproduce` takes it.
-        paper: the paper, section and figure.
-        quick: whether it has fewer trials and points than the paper's experiment.
-        draws_per_point: number of releases that each private point is the mean of.
-        test: number of test samples.
-        seed: of splits, training and noise.
-        facts: of this experiment alone: rows (label, value, what is shown after it).
-        panels: its figures, whose curves have every number.
-        privacy: privacy cost of each family of curves.
-        tables: the paper's numbers and statements beside ours, and what else was measured.
-        key_bits: length of the Paillier modulus; 0 if nothing was encrypted.
-        sums_equal_reference: whether every opened sum equals that in the clear; null if nothing was encrypted.
-        noise_source: always "simulation": the noise is drawn from the seed.
+    `facts` are rows (label, value, what is shown after it), `panels` its figures, whose curves have every number,
+    `tables` the paper's numbers beside ours. `quick` has fewer trials and points than the paper. `key_bits` is 0, and
+    `sums_equal_reference` null, where nothing was encrypted.
     """
 
     kind: ClassVar[str] = "paper"

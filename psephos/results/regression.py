@@ -33,15 +33,8 @@ class RegressionError:
 class RegressionResult(OneSumResult):
     """A private regression on the parties' rows.
 
-    Attributes:
-        label: the column that is predicted.
-        bounds: smallest and largest prediction, from public labels.
-        threshold_of_residuals: Huber's threshold, in the label's unit.
-        features: number of encoded features.
-        auxiliary: number of public rows.
-        test: number of held-out rows.
-        errors: on the held-out rows, by predictor (`PREDICTORS`), where they can be computed. No epsilon covers
-            them.
+    `bounds` are the smallest and largest prediction and `threshold_of_residuals` is Huber's, in the label's unit;
+    `errors` are those on the held-out rows, by predictor (`PREDICTORS`), and no epsilon covers them.
     """
 
     kind: ClassVar[str] = "regression"

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -52,7 +53,7 @@ _OPENING = ("holders", "threshold", "keys", "proofs", "randomness")
 
 
 class _ReadOptions(msgspec.Struct):
-    """The options that results read, of those of a command; without a default where every command has it."""
+    """The options that results read; `noise` of 0.2.0 may be spherical."""
 
     parties: Count
     seed: int
@@ -67,18 +68,16 @@ class _ReadOptions(msgspec.Struct):
     proofs: Literal["none", "knowledge", "valid"] = "none"
     randomness: str = ""
     reveal: Literal["alpha", "statistic"] | None = None
+    unit: str = "party"
+    noise_from: str | None = None
     variant: str = ""
+    noise: str = "laplace"
     steps: Count = 0
 
 
 @dataclass(frozen=True)
 class ComposedCost:
-    """Privacy cost for a party, or for a record, if all releases of a run were published together.
-
-    Attributes:
-        releases: number of releases for which parties were asked.
-        epsilon: with the accountant's numerical error; None if no finite one holds, 0 if no party was asked.
-    """
+    """Cost of all `releases` for which parties were asked; `epsilon` is None if no finite one holds."""
 
     releases: Count
     epsilon: Annotated[float, Meta(ge=0)] | None
@@ -87,14 +86,7 @@ class ComposedCost:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionsResult(Result):
-    """Result of a command whose options were saved.
-
-    Attributes:
-        options: all options of the run, as JSON values.
-        dataset: name of the data set, or file.
-        budget: summary of the budget file after the run; null if the run had none.
-        cautions: warnings about this run.
-    """
+    """Result of a command whose `options` were saved as JSON values; `dataset` is a name or a file."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     """The options that it reads besides those of every command."""
@@ -106,49 +98,51 @@ class OptionsResult(Result):
 
     def __post_init__(self) -> None:
         """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
-        msgspec.convert(self.options, _ReadOptions)
+        assert self._read is not None
         if missing := [name for name in self.needs if name not in self.options]:
             raise msgspec.ValidationError(f"the options lack {', '.join(missing)}")
+
+    @cached_property
+    def _read(self) -> _ReadOptions:
+        return msgspec.convert(self.options, _ReadOptions)
 
     @property
     def parties(self) -> int:
         """Number of data owners, M."""
-        return int(self.options["parties"])
+        return self._read.parties
 
     @property
     def epsilon(self) -> float:
         """Epsilon requested for each release; the first if there are several."""
-        return float(np.atleast_1d(self.options["epsilon"])[0])
+        return float(np.atleast_1d(self._read.epsilon)[0])
 
     @property
     def key_bits(self) -> int:
         """Length of the Paillier modulus; 0 if there is no key."""
-        return int(self.options["key_bits"])
+        return self._read.key_bits
 
     @property
     def holders(self) -> int:
-        """Number of key holders; 0 if there is no key."""
-        return int(self.options.get("holders", 0))
+        return self._read.holders
 
     @property
     def threshold(self) -> int:
-        """Number of holders that open a sum; 0 if there is no key."""
-        return int(self.options.get("threshold", 0))
+        return self._read.threshold
 
     @property
     def noise_source(self) -> Literal["system", "simulation"]:
         """Source of the noise: the operating system, or "simulation": the seed, which protects nobody."""
-        return "simulation" if self.options["simulate_noise"] else "system"
+        return "simulation" if self._read.simulate_noise else "system"
 
     @property
     def parties_are(self) -> Literal["owners", "shards"]:
         """ "owners" if a column names the owner of each row; else "shards", to which rows were assigned at random."""
-        return "shards" if self.options.get("party") is None else "owners"
+        return "shards" if self._read.party is None else "owners"
 
     @property
     def noise_from(self) -> NoiseFrom:
         """The roles that add the noise if the curator does not."""
-        return "holders" if self.options.get("noise_from") == "holders" else "parties"
+        return "holders" if self._read.noise_from == "holders" else "parties"
 
     @property
     def opened(self) -> Opened:
@@ -172,7 +166,7 @@ class OptionsResult(Result):
         """Return what the statements about privacy and trust follow from."""
         colluders = getattr(self, "colluders", None)
         release = next(iter(self.releases.values()), Release("none", 0.0, 0.0, "party"))
-        proofs = str(self.options.get("proofs", "none"))
+        proofs = self._read.proofs
         return TrustModel(
             noun="prediction" if self.kind == "regression" else "classifier",
             opened=self.opened if colluders is None else "noisy",
@@ -185,7 +179,7 @@ class OptionsResult(Result):
             holders=self.holders,
             threshold=self.threshold,
             colluders=colluders,
-            dealer=self.options.get("keys", "dealer") == "dealer",
+            dealer=self._read.keys == "dealer",
             proved="bounded" if proofs == "valid" and self.opened != "counts" else proofs,
         )
 
@@ -219,7 +213,7 @@ class OptionsResult(Result):
         return []
 
     def _repeat(self) -> str:
-        return f"Seed {self.options['seed']} drives splits, never keys or encryption."
+        return f"Seed {self._read.seed} drives splits, never keys or encryption."
 
     def _opening_facts(self) -> list[Fact]:
         """Return the facts about who opens a sum, and what is assumed of parties and holders."""
@@ -236,12 +230,9 @@ class OptionsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BallotResult(OptionsResult):
-    """Result of a command in which key holders open sums of ballots.
+    """Result of a command in which key holders open sums of ballots; numbers are 0 where no party was asked.
 
-    Attributes:
-        ballots: number of ballots counted; 0, as all numbers about ballots, where no party was asked.
-        bytes_per_ballot: size of one ballot as it is sent.
-        tally_equals_plaintext: whether every opened sum equals the sum in the clear, entry by entry.
+    `tally_equals_plaintext`: whether every opened sum equals the sum in the clear, entry by entry.
     """
 
     ballots: Count
@@ -270,9 +261,7 @@ class BallotResult(OptionsResult):
 class OneSumResult(BallotResult):
     """Result of one encrypted sum to which each party or key holder adds its share of the noise.
 
-    Attributes:
-        privacy: privacy cost of what is released from the sum.
-        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
+    `colluders` may reveal their noise to each other and to the curator while epsilon holds.
     """
 
     derived: ClassVar[tuple[str, ...]] = (*Result.derived, "key_bits", "threshold", "noise_source")
@@ -292,15 +281,14 @@ class RunResult(OptionsResult):
 
     Attributes:
         protocol: name of the protocol in the security analysis.
-        features: number of features, d.
-        test: number of test samples.
+        features, test: number of features, d, and of test samples.
         class_names: names of the K classes.
-        delta: delta of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
+        delta: of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
         accuracy: on the test set, by method. No role learns what the simulation measures without noise.
         peak_memory_mb: of all processes together; null if it was not measured.
         remarks: explanations of its numbers.
         colluders: as in `OneSumResult`; null if no party adds noise.
-        evaluation: every classifier and every opened sum of the run; empty if the result was read from JSON. Secrets.
+        evaluation: every classifier and every opened sum; empty if the result was read from JSON. Secrets.
         transcript: every message of the run, if a transcript was requested.
     """
 
@@ -314,7 +302,6 @@ class RunResult(OptionsResult):
         "parties_are",
         "sensitivity",
     )
-
     needs: ClassVar[tuple[str, ...]] = ("data",)
 
     protocol: str
@@ -348,7 +335,7 @@ class RunResult(OptionsResult):
         """Whether the rows are a user's own: from a table (`--data`) or from arrays, and not a published data set."""
         from psephos.data.datasets import NAMES
 
-        return self.options.get("data") is not None or self.dataset not in NAMES
+        return self._read.data is not None or self.dataset not in NAMES
 
     @property
     def notice(self) -> str:
@@ -390,7 +377,7 @@ class RunResult(OptionsResult):
     def _repeat(self) -> str:
         noise = "" if self.noise_source == "simulation" else ", the noise"
         return (
-            f"Seed {self.options['seed']} drives splits and training, never keys or encryption, so everything but the "
+            f"Seed {self._read.seed} drives splits and training, never keys or encryption, so everything but the "
             f"keys, the ciphertexts{noise} and the times comes out the same."
         )
 
@@ -414,17 +401,16 @@ class SumResult(BallotResult, RunResult):
 
     Attributes:
         auxiliary: number of public samples, N.
-        mechanism: distribution of the noise, chosen by the caller or by rule.
+        mechanism: distribution of the noise.
         lam: regularisation of the parties' own classifiers.
         min_ballots: fewest ballots in a sum that holders open.
         degree: degree of the key (Damgard and Jurik).
         slots_per_plaintext: vector entries packed into one plaintext.
-        privacy: privacy cost of each release, by name.
-        composed: privacy cost of all releases together.
+        privacy, composed: privacy cost of each release, by name, and of all together.
         draws: number of releases over which each private accuracy is the mean.
-        by_epsilon: `accuracy` at each epsilon if there are several; `accuracy` itself is that of the first.
-        measured_on: number of rows on which a method was trained or measured, by method, if not on all.
-        continued_from: ballots, over all sums, that the journal of an interrupted run held when this run began.
+        by_epsilon: `accuracy` at each epsilon if there are several.
+        measured_on: rows on which a method was trained or measured, by method, if not on all.
+        continued_from: ballots that the journal of an interrupted run held when this run began.
     """
 
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
@@ -576,11 +562,7 @@ class SumResult(BallotResult, RunResult):
 
 @dataclass(frozen=True, kw_only=True)
 class TallyResult(SumResult):
-    """Votes counted under encryption (`reveal` "alpha"), or their private statistic (`reveal` "statistic").
-
-    Attributes:
-        alpha: distribution of the opened counts, for a report. The curator learns the counts; they are not for release.
-    """
+    """Votes counted under encryption, or their private statistic (`reveal`); `alpha` is not for release."""
 
     kind: ClassVar[str] = "tally"
     needs: ClassVar[tuple[str, ...]] = (*SumResult.needs, "reveal")
@@ -590,12 +572,12 @@ class TallyResult(SumResult):
     @property
     def reveal(self) -> Literal["alpha", "statistic"]:
         """The value that the curator learns: the vote counts ("alpha"), or the statistic with noise ("statistic")."""
-        record = self.options.get("unit") == "record"
-        return "statistic" if record or self.options.get("reveal") == "statistic" else "alpha"
+        statistic = self._read.unit == "record" or self._read.reveal == "statistic"
+        return "statistic" if statistic else "alpha"
 
     @property
     def opened(self) -> Opened:
-        return "sum" if self.options.get("reveal") is None else "counts"
+        return "sum" if self._read.reveal is None else "counts"
 
     def page(self) -> Page:
         return replace(super().page(), histogram=self.alpha if self.asked else None)
@@ -627,10 +609,8 @@ class AverageResult(SumResult):
 class PathakResult(RunResult):
     """Result of Pathak 2010, from the agreement to the published shares. Its method is named "pathak".
 
-    Attributes:
-        epsilon_proved, epsilon_proved_for: the proved epsilon, and what it protects.
-        epsilon_party_level: proved epsilon for a party's data apart from their size; null if nothing is proved.
-        shares_equal_reference: whether the published shares add up to the result of the computation in the clear.
+    `epsilon_proved` protects `epsilon_proved_for`; `epsilon_party_level` a party's data apart from their size (null if
+    nothing is proved). `shares_equal_reference`: whether the published shares add up to the sum in the clear.
     """
 
     kind: ClassVar[str] = "pathak"
@@ -644,7 +624,7 @@ class PathakResult(RunResult):
 
     @property
     def key_bits(self) -> int:
-        return super().key_bits if self.options["variant"] in ("printed", "repaired") else 0
+        return super().key_bits if self._read.variant in ("printed", "repaired") else 0
 
     @property
     def exact(self) -> bool | None:
@@ -653,7 +633,7 @@ class PathakResult(RunResult):
     @property
     def privacy(self) -> dict[str, Release]:
         """One release under two units; its sensitivity may depend on a party's size, a secret, and is left out."""
-        variant, noise = self.options["variant"], self.options.get("noise", "laplace")  # of 0.2.0: may be spherical
+        variant, noise = self._read.variant, self._read.noise
         own = "one party's own noise" if variant == "printed" else "a share of noise from every party"
         grid = "L2, S + g sqrt(d)" if noise == "spherical" else "L1, sqrt(d) S + g d"
         size = "S = (2/n + 2 tau)/mu, n the smallest size (Chaudhuri and Monteleoni 2008, corollary 2)"
@@ -685,14 +665,15 @@ class PathakResult(RunResult):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Privacy guarantee of a private descent (`psephos.curator.psgd`). Infinite epsilons are null.
+    """Privacy guarantee of a private descent (`psephos.curator.psgd`) at `delta`. Infinite epsilons are null.
 
     Attributes:
-        delta: requested delta, which includes truncation and sampling.
-        epsilon_final, final_is: epsilon claimed for the classifier at `delta`, and the statement that claims it.
-        epsilon_step: epsilon of one noisy sum alone.
-        epsilon_transcript, epsilon_transcript_pure: epsilon of everything the curator saw, at `delta` and at delta = 0.
-        delta_samplers: part of `delta` for truncation and sampling.
+        unit: what is protected.
+        delta: requested delta, which includes `delta_samplers`, for truncation and sampling.
+        epsilon_final, final_is: claimed for the classifier, and the statement that claims it.
+        epsilon_step: of one noisy sum alone.
+        epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and at delta = 0.
+        delta_samplers: part of `delta`.
         assumed: roles that must be honest for the guarantee to hold.
     """
 
@@ -720,12 +701,12 @@ class PsgdResult(RunResult):
         records, party_sizes: number of records N, and of those of each party.
         steps, resumed_at: number of steps computed, and of those that the journal held at the start.
         seconds_per_step: median time of a step; null if the journal held all steps.
-        guarantee: privacy guarantee; `epsilon_final` and `epsilon_transcript` are its two epsilons.
+        guarantee: with the two epsilons `epsilon_final` and `epsilon_transcript`.
         gradient_sensitivity: L2 sensitivity of a step's sum to one record.
-        sigma, slack, gradient_bound: standard deviation of the fixed noise per entry, Delta, and the agreed bound.
+        sigma, slack, gradient_bound: deviation of the fixed noise per entry, Delta, and the agreed bound.
         gradients_clipped_here: number of gradients above the bound that were scaled down in this run.
-        sums_equal_reference: whether every opened sum equals the one in the clear; null if the journal held all steps.
-        bytes_posted: bytes that all roles sent in the whole run.
+        sums_equal_reference: whether every opened sum equals the one in the clear; null if no step was opened here.
+        ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: of a ballot, and of all roles in the whole run.
         w: weights of the classifier, (d,).
     """
 
@@ -785,12 +766,12 @@ class PsgdResult(RunResult):
                 chosen={"sigma": self.sigma},
                 **common,
             )
-        joint = self.options["variant"] == "gaussian"
+        joint = self._read.variant == "gaussian"
         releases["everything the curator saw"] = Release(
             mechanism=f"{'discrete Gaussian shares' if joint else 'spherical Laplace of every party'} at every step",
             epsilon=guarantee.epsilon_transcript,
             said="without a finite bound" if guarantee.epsilon_transcript is None else "",
-            source=f"{source} and the grid, {self.options['steps']:,} steps composed",
+            source=f"{source} and the grid, {self._read.steps:,} steps composed",
             chosen={"delta of the samplers": guarantee.delta_samplers},
             **common,
         )

@@ -20,15 +20,10 @@ CLIPPED_FROM = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult(OneSumResult):
-    """A private evaluation of a classifier, or of a prediction of a number.
+    """A private evaluation of a classifier, or of a prediction of a number (`class_names` is then empty).
 
-    Attributes:
-        class_names: names of the K classes; empty where a number is predicted.
-        method: method by which the model was released.
-        estimate: estimates of the model's quality from the noisy sum.
-        released: privacy cost of the release of the model.
-        together: privacy cost of both for a party, or for a record, that is in both; null where the release does not
-            protect what the evaluation protects.
+    `released` is the cost of the release of the model, by `method`; `together` that of both, for who is in both, or
+    null where the release does not protect what the evaluation protects.
     """
 
     kind: ClassVar[str] = "evaluation"

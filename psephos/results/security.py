@@ -51,13 +51,8 @@ class AuditedProtocol:
 class AuditResult(Result):
     """Secrets that coalitions of roles learned in each protocol.
 
-    Attributes:
-        as_expected: whether every verdict is the expected one.
-        false_alarm_rate: bound of the probability that a sound protocol fails any check of this run.
-        power: the classifier accuracy that the two-sample tests notice with probability 0.99 (0.5 is guessing).
-        views: number of views sampled on each side of a two-sample test.
-        seed: seed of the views; fresh unless given.
-        not_examined: reason for each subject that the analysis does not examine, by subject.
+    `false_alarm_rate` bounds the probability that a sound protocol fails any check; `power` is the accuracy of a
+    classifier that the two-sample tests notice with probability 0.99 (0.5 is guessing), with `views` on each side.
     """
 
     kind: ClassVar[str] = "audit"
@@ -132,9 +127,7 @@ class Finding:
 class ComparedRun:
     """One command, run on a table and on a neighbour of it.
 
-    Attributes:
-        findings: differences of the two runs that must not occur.
-        ratio: largest ratio of the measured to the claimed change; None if no value that may differ was compared.
+    `ratio` is the largest of measured to claimed changes; None if nothing that may differ was compared.
     """
 
     pipeline: str

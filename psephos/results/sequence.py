@@ -1,7 +1,4 @@
-"""The sequence diagram of a transcript: every message that was sent is in exactly one arrow.
-
-A few messages get an arrow each; of many, those of one kind in one phase share one, and phases that repeat are one.
-"""
+"""The sequence diagram of a transcript: every message is in one arrow, alone or with others of its kind and phase."""
 
 from __future__ import annotations
 
@@ -33,11 +30,9 @@ Look = Literal["sealed", "masked", "part", "open", "unknown"]
 class MessageContents:
     """Contents of a kind of message, as its receiver sees them.
 
-    Attributes:
-        look: sealed (ciphertext it cannot open alone), masked (a value hidden by one it does not know), part (a piece
-            that means something only together with others), open (readable by every receiver).
-        inside: the same in a sentence.
-        together: what the receiver learns from all of these messages, if that is more than one of them tells.
+    `look`: sealed (ciphertext it cannot open alone), masked (a value hidden by one it does not know), part (means
+    something only together with others), or open. `together`: what it learns from all of these messages, if that is
+    more.
     """
 
     look: Look
@@ -56,12 +51,10 @@ class Arrow:
 
     @property
     def count(self) -> int:
-        """Number of the messages."""
         return len(self.sizes)
 
     @property
     def total(self) -> int:
-        """Number of bytes of all the messages."""
         return sum(self.sizes)
 
 
@@ -163,10 +156,7 @@ class Picture:
 
 
 def pictures(lanes: Sequence[str], blocks: Sequence[PhaseBlock], members: Mapping[str, int]) -> list[Picture]:
-    """Return the diagram as pictures; a long one has several, each of which names the lanes again.
-
-    `members`: number of roles that each lane stands for.
-    """
+    """Return the diagram as pictures; a long one has several. `members`: number of roles that each lane stands for."""
     # At least as wide as a phone, so that two lanes leave room for their labels.
     step = max(_LANE, (400 - 2 * _MARGIN) // max(1, len(lanes) - 1))
     width = 2 * _MARGIN + step * max(1, len(lanes) - 1)

@@ -1,7 +1,4 @@
-"""Who adds the noise, what it protects, who could learn what, and what nobody checks.
-
-Each sentence about privacy and trust exists here once: cards, consent texts, receipts and pages show these rows.
-"""
+"""Who adds the noise, what it protects, who could learn what, what nobody checks: each sentence is here once."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ def cost_text(release: Release) -> str:
 
 
 def colluders_text(colluders: int, threshold: int, adders: NoiseFrom = "parties") -> str:
-    """Describe the coalition that noise added in shares withstands.
-
-    It warns if the key holders who cannot open a sum are more than that. `threshold` is 0 without a key.
-    """
+    """Describe the coalition that noise in shares withstands, with a warning if `threshold` - 1 holders are more."""
     one, several = ("key holder", "key holders") if adders == "holders" else ("party", "parties")
     if colluders == 0:
         text = f"0: epsilon holds only while no {one} tells another one its noise"
@@ -79,10 +73,11 @@ class TrustModel:
         adders: who adds the noise to a noisy sum; otherwise the curator does.
         verifiable: whether everybody who reads the board can compute what is released.
         unit, persons, neighbours: what epsilon protects, as in `PrivacyUnit`; the column that names persons, or "".
-        shards: whether the parties are shards of one table, dealt at random.
+        parties, shards: how many, and whether they are shards of one table, dealt at random.
         holders, threshold: number of key holders, and of those who open a sum; 0 without a key.
         colluders: how many colluding adders the noise withstands; None where the curator adds it.
         excluded: without a key, number of parties that together have no other party's shares.
+        dealer: whether a dealer made the key.
         short_key: whether the key may be too short to protect anything.
         proved: what ballots prove, a key of `PROVED`.
     """
@@ -140,9 +135,8 @@ def unit_text(trust: TrustModel) -> str:
 def facts(trust: TrustModel) -> list[Fact]:
     """Return the rows about privacy and trust.
 
-    Their topics: "unit" and "noise"; "colluders", where the noise is added in shares; "unverified", what nobody else
-    can check of the release; "learns" and "opens", who learns what, the latter of coalitions that could have what a
-    single party sent; "proved"; "unchecked".
+    Their topics: "unit", "noise", "colluders", "unverified" (what nobody else can check of the release), "learns" and
+    "opens" (who learns what; the latter of coalitions that could have what one party sent), "proved", "unchecked".
     """
     rows = [Fact("unit", "unit", unit_text(trust)), Fact("noise", "noise", _noise(trust))]
     if trust.colluders is not None:

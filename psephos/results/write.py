@@ -1,7 +1,4 @@
-"""Writes a report: `report.html`, `report.json` and its figures, once all of them are rendered.
-
-If the result has a `notice`, the files begin with it, and they and new folders are their owner's only (0600, 0700).
-"""
+"""Writes a report, once all of it is rendered; files with a `notice` are their owner's only (0600)."""
 
 from __future__ import annotations
 
@@ -34,13 +31,8 @@ def write_report(
 ) -> Path:
     """Write `report.html`, `report.json` and `figures/*.svg, *.png` into a directory, which is created if missing.
 
-    Args:
-        messages: `Transcript.redacted()`; None if the run recorded no transcript.
-        command: the words of the command line, for whoever repeats the run.
-
-    Raises:
-        ReportError: a message is not redacted or lacks a field, the directory cannot be written, or jinja2 or
-            matplotlib is not installed.
+    `messages` are `Transcript.redacted()`, `command` the words of the command line. Raises ReportError where a message
+    is not redacted, the directory cannot be written, or a package is missing.
     """
     copies = None if messages is None else [dict(message) for message in messages]
     return _write(Document.made(result, copies, None if command is None else shlex.join(command)), Path(directory))
@@ -49,9 +41,7 @@ def write_report(
 def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Path:
     """Write a report from a `report.json`, or from what a command printed with `--json`, which has no transcript.
 
-    Raises:
-        ReportError: the file has another format.
-        ReportError: as `write_report`; or the file is missing, truncated or no JSON of this program.
+    Raises ReportError for a file that is none, or of another format.
     """
     path = Path(file)
     try:
