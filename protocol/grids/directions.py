@@ -1,11 +1,7 @@
-"""Directions: vectors that every party scales to norm 1, whatever its data are.
+"""Directions: what a party computes from its data, a matrix of K - 1 contrasts and r coordinates, scaled to norm 1.
 
-What a party computes from its data, a matrix of K - 1 contrasts and r coordinates, is divided by its norm and rounded
-towards zero in fixed point, so it lies in the unit ball exactly. Replacing one party then moves the sum by at most 2,
-in the norm of the ball, by the triangle inequality (docs/theory.md, "The own-data statistic"):
-
-* **L2** for discrete Gaussian noise, which is calibrated to L2, and for the curator's spherical noise;
-* **L1** for discrete Laplace noise, whose scale is the L1 sensitivity: 2 instead of 2 sqrt((K - 1) r).
+It lies in the unit ball exactly, so replacing one party moves the sum by at most 2 in its norm (docs/theory.md, "The
+own-data statistic"): L2 for discrete Gaussian noise and the curator's, L1 for discrete Laplace noise.
 """
 
 from __future__ import annotations
@@ -25,12 +21,7 @@ FIXED_POINT = FixedPoint(24)
 
 
 class DirectionGrid(ABC):
-    """The public terms under which parties send directions.
-
-    Attributes:
-        classes: K.
-        norm: the norm that every party's vector has at most 1 of.
-    """
+    """The public terms under which parties send directions: K classes, and the norm that a vector has at most 1 of."""
 
     classes: int
     norm: Norm
@@ -61,14 +52,11 @@ class DirectionGrid(ABC):
         return -self.maximum
 
     def direction(self, contrasts: Array) -> list[int]:
-        """Scale a matrix to norm 1 and encode it.
+        """Scale a matrix (K - 1, r) to norm 1 and encode it.
 
         The integers have norm at most 2^24. L1: `math.fsum` rounds the sum of magnitudes correctly and the division
         adds one rounding, so the scaled magnitudes sum to less than 1 + 2^-51; truncated to multiples of 2^-24 they sum
         to at most 1. L2: as `project`. `FixedPoint.encode` checks both on the integers.
-
-        Args:
-            contrasts: real (K - 1, r).
         """
         if self.norm == "l2":
             length = float(np.linalg.norm(contrasts))

@@ -1,26 +1,16 @@
 """The integer vectors by which parties evaluate a public prediction of a number on their own rows.
 
-A label counts as the nearer end of public bounds, an error as at most a public bound C. A row adds, each times a public
-weight:
-
-* rows: 1;
-* squared: the squared error, in units of C^2;
-* absolute: the absolute error, in units of C;
-* spread: the squared distance of the label from the middle of the bounds, in units of half their width squared;
-* deviation: that distance with its sign, in units of half the width;
-* clipped: 1 where the label is outside the bounds, or the error is above C.
-
-The weights add up to `ERROR_ROW`, the most by which one row moves the sum in L1, whether it is added, removed or
-replaced: a replaced row leaves the number of rows as it was, and moves the deviation by twice its weight, which is that
-of the rows (docs/theory.md, "Private evaluation").
+A label counts as the nearer end of public bounds, an error as at most a public bound C; what a row adds to each entry
+is in `ErrorSums`, times a public weight. The weights add up to `ERROR_ROW`, the most by which one row moves the sum in
+L1, whether it is added, removed or replaced: a replaced row leaves the number of rows as it was, and moves the
+deviation by twice its weight, which is that of the rows (docs/theory.md, "Private evaluation").
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,9 +19,9 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.grids.rows import (
     Array,
+    RowSumGrid,
     checked_numbers,
-    checked_persons,
-    divided,
+    digest_of,
     in_coordinates,
     row_groups,
     set_public_matrices,
@@ -42,7 +32,16 @@ ERROR_BITS = 20
 
 
 class ErrorSums(NamedTuple):
-    """One value for each entry of a vector, in the order of the entries."""
+    """What a row adds to each entry, in the order of the entries.
+
+    Attributes:
+        rows: 1.
+        squared: the squared error, in units of C^2.
+        absolute: the absolute error, in units of C.
+        spread: the squared distance of the label from the middle of the bounds, in units of half their width squared.
+        deviation: that distance with its sign, in units of half the width.
+        clipped: 1 where the label is outside the bounds, or the error is above C.
+    """
 
     rows: float
     squared: float
@@ -65,7 +64,7 @@ ERROR_TOTAL_BITS = 47
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorGrid:
+class ErrorGrid(RowSumGrid):
     """The prediction that is evaluated, and the bounds of labels and errors.
 
     A row's last feature is a positive constant, by which the row is divided first.
@@ -81,7 +80,6 @@ class ErrorGrid:
 
     length: ClassVar[int] = len(ERROR_WEIGHTS)
     maximum: ClassVar[int] = 1 << ERROR_TOTAL_BITS
-    minimum: ClassVar[int] = -maximum
     largest_norm: ClassVar[int] = ERROR_ROW
 
     def __post_init__(self) -> None:
@@ -97,6 +95,9 @@ class ErrorGrid:
                 f"is at most that, not {self.label.threshold:g}"
             )
 
+    def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        return checked_numbers(X, y, len(self.weights))
+
     def predict(self, X: ArrayLike) -> Array:
         """Return the predictions for rows X (n, d), float64 (n,); each is a function of its row alone, bit for bit.
 
@@ -104,17 +105,11 @@ class ErrorGrid:
         """
         rows = np.asarray(X, dtype=np.float64)
         with np.errstate(all="ignore"):
-            scores = in_coordinates(rows / rows[:, -1:], self.weights)[:, 0] + self.label.middle
-        scores = np.where(np.isnan(scores), self.label.middle, scores)
-        predictions: Array = np.clip(scores, self.label.low, self.label.high)
-        return predictions
+            scores = in_coordinates(rows / rows[:, -1:], self.weights)[:, 0]
+        return self.label.clip(np.where(np.isnan(scores), 0.0, scores))
 
     def row_vectors(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
-        """Compute the vector of each row, int64 (n, length); a function of that row alone, truncated towards zero.
-
-        Args:
-            X: rows, (n, d). y: finite numbers, (n,), already checked.
-        """
+        """Compute the vector of each row, int64 (n, length); a function of that row alone, truncated towards zero."""
         numbers, half = np.asarray(y, dtype=np.float64), (self.label.high - self.label.low) / 2
         labels = np.clip(numbers, self.label.low, self.label.high)
         with np.errstate(over="ignore"):
@@ -126,30 +121,13 @@ class ErrorGrid:
         vectors: NDArray[np.int64] = np.trunc(np.column_stack(entries) * ERROR_WEIGHTS).astype(np.int64)
         return vectors
 
-    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
-        """Compute one party's vector: the sum of its rows' vectors.
-
-        Args:
-            X: the party's rows, (n, d); the last feature is a positive constant.
-            y: their labels, (n,), finite numbers.
-            persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, and truncated towards
-                zero, so that a person counts as one row. None: every row is a person's only one.
-        """
-        rows, labels = checked_numbers(X, y, len(self.weights))
-        owners = checked_persons(persons, labels.shape)
-        total = np.zeros(self.length, dtype=np.int64)
-        for own in row_groups(owners, *rows.shape):
-            vectors = self.row_vectors(rows[own], labels[own])
-            summed = vectors.sum(axis=0)
-            total += summed if owners is None else divided(summed, len(vectors))
-        return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]
+    def row_sum(self, X: Array, y: NDArray[Any], further_bits: int) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = self.row_vectors(X, y).sum(axis=0)
+        return total
 
     def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]:
-        """Return the sum of the absolute errors of rows X (n, d), and the most that it could be.
-
-        Arguments and errors are those of `contribution`.
-        """
-        rows, labels = checked_numbers(X, y, len(self.weights))
+        """Return the sum of the absolute errors of rows X (n, d), and the most that it could be."""
+        rows, labels = self.checked(X, y)
         place = ErrorSums._fields.index("absolute")
         groups = row_groups(None, *rows.shape)
         part = sum(int(self.row_vectors(rows[own], labels[own])[:, place].sum()) for own in groups)
@@ -157,10 +135,10 @@ class ErrorGrid:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
+        """See `digest_of`."""
         numbers = [float.hex(value) for value in astuple(self.label)]
-        head = repr((self.weights.shape, numbers, tuple(ERROR_WEIGHTS), ERROR_TOTAL_BITS)).encode()
-        return hashlib.sha256(b"psephos error grid\0" + head + self.weights.tobytes()).digest()
+        terms = (self.weights.shape, numbers, tuple(ERROR_WEIGHTS), ERROR_TOTAL_BITS)
+        return digest_of("error grid", terms, self.weights)
 
     def __repr__(self) -> str:
         return f"<ErrorGrid of {len(self.weights)} features>"

@@ -1,14 +1,8 @@
 """The integer vectors by which parties evaluate a public linear classifier on their own rows.
 
-Privacy of a record: a row is a vote. It is counted in one entry of each block of the vector:
-
-* outcome: whether the classifier is right or wrong on the row;
-* histogram: the bin of the row's score, with the row's class (two classes), or with right or wrong (more classes, whose
-  score is the margin of the predicted class over the next);
-* confusion, for more than two classes only: the predicted class and the row's class.
-
-A row adds a public weight to each block, and the weights add up to `ROW`; so one row moves the sum by `ROW` in L1,
-whatever it is. Privacy of a party: the vector is one number, the share of its rows on which the classifier is right.
+Privacy of a record: a row is counted in one entry of each block of the vector (`BlockLayout`), with public weights that
+add up to `ROW`; so one row moves the sum by `ROW` in L1, whatever it is. The score of more than two classes is the
+margin of the predicted class over the next. Privacy of a party: the vector is one number, `ShareGrid`.
 
 The vector of a row is a function of that row alone, bit for bit: scores are summed in a fixed order, and never by a
 matrix product, whose last bits could depend on the other rows (docs/theory.md, "Private evaluation").
@@ -19,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.rows import (
     Array,
-    checked_persons,
+    RowSumGrid,
     checked_rows,
+    digest_of,
     in_coordinates,
-    row_groups,
     set_public_matrices,
     set_read_only,
 )
@@ -52,12 +46,8 @@ SHARE_BITS = 20
 
 
 class BlockLayout(NamedTuple):
-    """Places of a vector's blocks.
-
-    Attributes:
-        outcome: of right and wrong.
-        histogram: of the bins, row-major by bin: classes 0 and 1, or wrong and right.
-        confusion: of the predicted class, row-major, and the row's class; empty for two classes.
+    """Places of a vector's blocks: of right and wrong; of the bins, row-major by bin, with classes 0 and 1 or wrong and
+    right; and of the predicted class, row-major, with the row's class (empty for two classes).
     """
 
     outcome: slice
@@ -66,7 +56,7 @@ class BlockLayout(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreGrid:
+class ScoreGrid(RowSumGrid):
     """The classifier that is evaluated, and the bins of its scores.
 
     A row's last feature is a positive constant, by which the row is divided first.
@@ -83,6 +73,8 @@ class ScoreGrid:
     edges: Array
     classes: int
 
+    minimum: ClassVar[int] = 0
+    maximum: ClassVar[int] = 1 << TOTAL_BITS
     largest_norm: ClassVar[int] = ROW
 
     def __post_init__(self) -> None:
@@ -121,15 +113,8 @@ class ScoreGrid:
         """Number of entries of a party's vector."""
         return int(self.blocks.confusion.stop)
 
-    @property
-    def minimum(self) -> int:
-        """Smallest value of an entry of one party's vector."""
-        return 0
-
-    @property
-    def maximum(self) -> int:
-        """Largest value of an entry of one party's vector."""
-        return 1 << TOTAL_BITS
+    def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        return checked_rows(X, y, len(self.weights), self.classes)
 
     def scores(self, X: ArrayLike) -> Array:
         """Return the scores of rows X (n, d), float64 (n, K'); each is a function of its row alone."""
@@ -153,9 +138,6 @@ class ScoreGrid:
         """Return the entries that each row is counted in, int64 (n, blocks), and which rows count, bool (n,).
 
         A row whose scores are not finite counts nowhere.
-
-        Args:
-            X: rows, (n, d). y: class numbers, (n,), already checked.
         """
         scores, labels = self.scores(X), np.asarray(y)
         finite = np.asarray(np.isfinite(scores).all(axis=1))
@@ -168,41 +150,23 @@ class ScoreGrid:
             places.append(blocks.confusion.start + self.classes * predicted + labels)
         return np.column_stack(places).astype(np.int64), finite
 
-    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
-        """Compute one party's vector: the sum of its rows' vectors.
-
-        Args:
-            X: the party's rows, (n, d); the last feature is a positive constant.
-            y: their labels, (n,), class numbers in 0 .. K - 1.
-            persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
-                counts as one row. None: every row is a person's only one.
-        """
-        rows, labels = checked_rows(X, y, len(self.weights), self.classes)
-        owners = checked_persons(persons, labels.shape)
+    def row_sum(self, X: Array, y: NDArray[Any], further_bits: int) -> NDArray[np.int64]:
+        places, valid = self.row_places(X, y)
         total = np.zeros(self.length, dtype=np.int64)
-        for own in row_groups(owners, *rows.shape):
-            places, valid = self.row_places(rows[own], labels[own])
-            summed = np.zeros(self.length, dtype=np.int64)
-            for column, weight in enumerate(self.block_weights[: places.shape[1]]):
-                summed += weight * np.bincount(places[valid, column], minlength=self.length)
-            total += summed if owners is None else summed // len(places)
-        return [int(entry) for entry in np.minimum(total, self.maximum)]
+        for column, weight in enumerate(self.block_weights[: places.shape[1]]):
+            total += weight * np.bincount(places[valid, column], minlength=self.length)
+        return total
 
     def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]:
-        """Return how many of rows X (n, d) are classified correctly, and how many are scored.
-
-        Arguments and errors are those of `contribution`.
-        """
-        rows, labels = checked_rows(X, y, len(self.weights), self.classes)
-        places, valid = self.row_places(rows, labels)
+        """Return how many of rows X (n, d) are classified correctly, and how many are scored."""
+        places, valid = self.row_places(*self.checked(X, y))
         return int((places[valid, 0] == 0).sum()), int(valid.sum())
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
-        head = repr((self.weights.shape, self.edges.shape, self.classes, self.block_weights, TOTAL_BITS)).encode()
-        body = self.weights.tobytes() + self.edges.tobytes()
-        return hashlib.sha256(b"psephos score grid\0" + head + body).digest()
+        """See `digest_of`."""
+        terms = (self.weights.shape, self.edges.shape, self.classes, self.block_weights, TOTAL_BITS)
+        return digest_of("score grid", terms, self.weights, self.edges)
 
     def __repr__(self) -> str:
         return f"<ScoreGrid of {len(self.weights)} features, {self.classes} classes, {self.bins} bins>"
@@ -212,13 +176,9 @@ class SharedScores(Protocol):
     """A public classifier or prediction that is evaluated, of which a party can send one share."""
 
     @property
-    def digest(self) -> bytes:
-        """SHA-256 of everything that a share depends on, 32 bytes."""
-        ...
+    def digest(self) -> bytes: ...
 
-    def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]:
-        """Return what a party's rows X (n, d) with labels y (n,) add up to, and the most that they could."""
-        ...
+    def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +186,6 @@ class ShareGrid:
     """What is evaluated where a party is protected: the vector is one share.
 
     The share is that of right predictions, or the mean absolute error as a share of the largest one that counts.
-
-    Attributes:
-        scores: the classifier, or the prediction of a number.
     """
 
     scores: SharedScores
@@ -239,13 +196,9 @@ class ShareGrid:
     largest_norm: ClassVar[int] = maximum
 
     def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
-        """Compute a party's share, in units of 2^-20, rounded down.
+        """Compute a party's share, in units of 2^-20, rounded down; a party without rows contributes one half.
 
-        A party without rows contributes one half.
-
-        Args:
-            X: the party's rows, (n, d). y: their labels, (n,). persons: ignored, since all rows of a party are
-                protected together.
+        `persons` is ignored, since all rows of a party are protected together.
         """
         part, whole = self.scores.share(X, y)
         return [(self.maximum * part) // whole if whole else self.maximum // 2]

@@ -1,15 +1,8 @@
-"""Fixed-point encoding of bounded real vectors, so that they can be summed under encryption.
+"""Fixed-point encoding of vectors of a public ball of radius C, so that they can be summed under encryption.
 
-A party projects its vector onto the ball of a public radius C (`project`) and encodes it with a public number of
-fraction bits (`FixedPoint.encode`). The sum of the integers is decoded into the average (`FixedPoint.mean`). Privacy
-depends on two properties, which this module enforces:
-
-* every encoded vector, read as a real vector, lies in the ball of the agreed norm, so replacing one of M parties moves
-  the average by at most 2 C/M in that norm;
-* no entry exceeds `FixedPoint.limit(C)`, which sizes the slots of a packing plan.
-
-Hamm 2016, appendix B.4, compares with averaging; the projection onto a ball is an addition of this library
-(docs/theory.md, "Sensitivities").
+Every encoded vector lies in the ball of the agreed norm, so replacing one of M parties moves the average by at most
+2 C/M in that norm, and no entry exceeds `FixedPoint.limit(C)`, which sizes the slots of a packing plan. Hamm 2016,
+appendix B.4, compares with averaging; the projection is an addition of this library (docs/theory.md, "Sensitivities").
 """
 
 from __future__ import annotations
@@ -40,19 +33,13 @@ def _check_radius(radius: float) -> float:
 
 
 def project(vector: ArrayLike, radius: float) -> NDArray[np.float64]:
-    """Project a vector onto the ball ||v||_2 <= radius.
+    """Project a vector, of any shape, onto the ball ||v||_2 <= radius; one inside it is returned unchanged.
 
     The result is the nearest point of the ball up to rounding, and always inside it: `math.hypot` errs by at most one
     unit in the last place, so the exact norm is at most n (1 + 2^-52) for the computed n. If n <= C (1 - 2^-50) the
     vector is inside. Otherwise every entry is multiplied by f = C (1 - 2^-48) / n, with three roundings of relative
     size 2^-53 each, and the norm becomes at most C (1 - 2^-48)(1 + 2^-52)(1 + 2^-51) < C (1 - 2^-49); an entry that
     underflows adds less than 2^-1074.
-
-    Args:
-        vector: real entries, of any shape.
-
-    Returns:
-        A float64 array of the same shape. A vector inside the ball, with room for rounding, is returned unchanged.
     """
     limit = _check_radius(radius)
     point = np.array(vector, dtype=np.float64)
@@ -71,11 +58,7 @@ def project(vector: ArrayLike, radius: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Encoding of real numbers as integer multiples of 2^-fraction_bits.
-
-    Attributes:
-        fraction_bits: 0 to 52.
-    """
+    """Encoding of real numbers as integer multiples of 2^-fraction_bits, 0 to 52 bits."""
 
     fraction_bits: int
 
@@ -97,17 +80,11 @@ class FixedPoint:
         return math.floor((Fraction(_check_radius(radius)) * (1 << self.fraction_bits)) ** 2)
 
     def encode(self, vector: ArrayLike, radius: float, norm: Norm = "l2") -> list[int]:
-        """Encode a vector of the ball, rounding every entry towards zero.
+        """Encode a vector of the ball, of any shape, rounding every entry towards zero, in units of 2^-fraction_bits.
 
         Rounding towards zero makes no entry larger, so a vector in the ball stays in it, which rounding to nearest
         would not guarantee; the error is below one unit per entry. The exact norm of the result is checked as well, on
         the integers.
-
-        Args:
-            vector: real entries, of any shape; flattened.
-
-        Returns:
-            The entries in units of 2^-fraction_bits.
 
         Examples:
             >>> FixedPoint(4).encode([0.5, -0.3], radius=1.0)
@@ -129,11 +106,7 @@ class FixedPoint:
         return units
 
     def mean(self, sums: Sequence[int], addends: int) -> NDArray[np.float64]:
-        """Decode the integer sum of encoded vectors into their average.
-
-        Returns:
-            The average, float64 of shape (D,), each entry correctly rounded.
-        """
+        """Decode the integer sum of encoded vectors into their average, float64 (D,), each entry correctly rounded."""
         if addends < 1:
             raise InvalidParameter(f"addends is {addends}; an average needs at least one vector")
         scale = int(addends) << self.fraction_bits

@@ -1,19 +1,16 @@
 """Steps from a public model: what parties compute from their own rows where public rows have labels.
 
-Everybody has a public score t(x), one number for each of K - 1 contrasts of the classes, and public coordinates z of a
-row: its leading principal coordinates, and a constant. A party with rows x_i and labels y_i computes the step
+With a public score t(x) for each of K - 1 contrasts, and public coordinates z of a row, a party computes the step
 
     B = argmin  (1/n) sum_i loss(t(x_i) + B z_i, y_i) + (ridge/2) |B|^2
 
 of the softmax loss, by a fixed number of steps with Boehning's (1992) bound of the second derivative, or one gradient
-step where the ridge is infinite. What it sends is B divided by the larger of its norm and a public radius, so the
-vector has norm at most 1 whatever its rows are, and replacing one party moves the sum by at most 2 in the norm of the
-noise (docs/theory.md, "The rehearsed step").
+step where the ridge is infinite. It sends B divided by the larger of its norm and a public radius, so replacing one
+party moves the sum by at most 2 in the norm of the noise (docs/theory.md, "The rehearsed step").
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,22 +22,20 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
-from psephos.protocol.grids.rows import Array, checked_rows, set_public_matrices
+from psephos.protocol.grids.rows import Array, checked_rows, digest_of, set_public_matrices
 
 ITERATIONS = 8
 """Steps of a party's solver; fixed, so that nothing depends on when it would have converged."""
 
 
 def local_steps(Z: Array, labels: NDArray[np.integer], offset: Array, ridge: float) -> Array:
-    """Compute the steps of several parties with the same number of rows.
+    """Compute the steps, float64 (m, K - 1, r), of m parties with n rows each.
 
     Args:
-        Z: coordinates, float64 (m, n, r), of m parties.
+        Z: coordinates, float64 (m, n, r).
         labels: class numbers, (m, n).
         offset: public scores, float64 (m, n, K - 1).
-
-    Returns:
-        float64 (m, K - 1, r).
+        ridge: of the step; infinite for one gradient step.
     """
     basis = contrast_basis(offset.shape[2] + 1)
     targets = basis.T[labels]
@@ -123,12 +118,7 @@ class LocalStepGrid(DirectionGrid):
         return int(self.transform.shape[1])
 
     def contribution(self, X: ArrayLike, y: ArrayLike) -> list[int]:
-        """Compute one party's vector.
-
-        Args:
-            X: the party's rows, (n, d); the last feature is the constant of the scaling.
-            y: their labels, (n,), class numbers in 0 .. K - 1.
-        """
+        """Compute one party's vector from its rows (n, d), with the constant last, and class numbers (n,)."""
         rows, labels = checked_rows(X, y, len(self.transform), self.classes)
         if not len(rows):
             return [0] * self.length
@@ -151,9 +141,8 @@ class LocalStepGrid(DirectionGrid):
     def digest(self) -> bytes:
         numbers = [float(number).hex() for number in (self.ridge, self.limit, self.radius)]
         bits = (FIXED_POINT.fraction_bits, ITERATIONS)
-        head = repr((self.transform.shape, self.classes, self.norm, numbers, bits)).encode()
-        body = self.transform.tobytes() + self.offset.tobytes()
-        return hashlib.sha256(b"psephos local step\0" + head + body).digest()
+        terms = (self.transform.shape, self.classes, self.norm, numbers, bits)
+        return digest_of("local step", terms, self.transform, self.offset)
 
     def __repr__(self) -> str:
         return f"<LocalStepGrid of {len(self.transform)} features, {self.classes} classes>"

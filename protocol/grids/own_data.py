@@ -1,21 +1,16 @@
 """Vectors that parties compute from their own rows: a statistic of them, or a linear classifier.
 
 A party with rows x_i and labels y_i, in the plan's public coordinates z_i = A' x_i/||x_i||, contributes the direction
-of
+(`psephos.protocol.grids.directions`), in K - 1 orthonormal contrasts, of
 
     own-data:  S = sum_i (e_{y_i} - 1/K) (x) z_i,
-    whitened:  the coefficients W (K, r) of the classifier that it trained on the z_i.
-
-The matrix is expressed in K - 1 orthonormal contrasts (its component along the constant vector changes no prediction),
-and its direction is sent (`psephos.protocol.grids.directions`): replacing one party moves the sum by at most 2,
-whatever the party's data are. Both are Pathak's averaging (2010) in coordinates that suit a noisy average.
+    whitened:  the coefficients W (K, r) of the classifier that it trained on the z_i (Pathak's averaging, 2010).
 
 Whether a party takes part does not depend on its data: a party without rows contributes the zero vector.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
-from psephos.protocol.grids.rows import Array, checked_rows, set_public_matrices
+from psephos.protocol.grids.rows import Array, checked_rows, digest_of, set_public_matrices
 
 Own = Literal["own-data", "whitened"]
 OWN: tuple[Own, ...] = get_args(Own)
@@ -36,11 +31,7 @@ OWN: tuple[Own, ...] = get_args(Own)
 
 
 def contrast_basis(classes: int) -> Array:
-    """Return Helmert's orthonormal contrasts.
-
-    Returns:
-        float64 of shape (K - 1, K). Every row sums to 0; row j compares class j + 1 with classes 0 .. j.
-    """
+    """Return Helmert's orthonormal contrasts, float64 (K - 1, K); row j compares class j + 1 with classes 0 .. j."""
     if classes < 2:
         raise InvalidParameter(f"contrasts need at least two classes, not {classes}")
     basis = np.zeros((classes - 1, classes))
@@ -52,14 +43,7 @@ def contrast_basis(classes: int) -> Array:
 
 
 def unit_rows(X: ArrayLike) -> Array:
-    """Scale every row to norm 1, with bit-identical results on every processor.
-
-    Args:
-        X: rows, (n, d).
-
-    Returns:
-        float64 of shape (n, d); a row of zeros stays zero.
-    """
+    """Scale every row of X (n, d) to norm 1, or 0 if it is zero, with bit-identical results on every processor."""
     rows = np.asarray(X, dtype=np.float64)
     rows = _divided(rows, np.abs(rows).max(axis=1))  # so that no square overflows or underflows
     squared_norms = sum((column * column for column in rows.T), np.zeros(len(rows)))
@@ -99,13 +83,9 @@ class OwnDataGrid(DirectionGrid):
     def contribution(
         self, X: ArrayLike, y: ArrayLike, train: Callable[[Array, NDArray[np.int64]], Array] | None = None
     ) -> list[int]:
-        """Compute one party's vector.
+        """Compute one party's vector from its rows (n, d), of any norm, and class numbers (n,).
 
-        Args:
-            X: the party's rows, (n, d), of any norm.
-            y: their labels, (n,), class numbers in 0 .. K - 1.
-            train: for a whitened average only: a function from coordinates (n, r) and labels (n,) to coefficients
-                (K, r).
+        `train` is for a whitened average only: a function from coordinates (n, r) and labels to coefficients (K, r).
         """
         if (train is None) == (self.source == "whitened"):
             raise InvalidParameter(
@@ -122,8 +102,8 @@ class OwnDataGrid(DirectionGrid):
     @cached_property
     def digest(self) -> bytes:
         norm = ("l1",) if self.norm == "l1" else ()
-        head = repr((self.transform.shape, self.classes, self.source, FIXED_POINT.fraction_bits, *norm)).encode()
-        return hashlib.sha256(b"psephos own data\0" + head + self.transform.tobytes()).digest()
+        terms = (self.transform.shape, self.classes, self.source, FIXED_POINT.fraction_bits, *norm)
+        return digest_of("own data", terms, self.transform)
 
     def __repr__(self) -> str:
         return f"<OwnDataGrid ({self.source}) of {self.transform.shape[0]} features, {self.classes} classes>"

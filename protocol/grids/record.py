@@ -7,28 +7,21 @@ Public are: coordinates z of a row, |z| <= 1; a score t(x) that public rows gave
     K classes (squared loss):           psi = (t - B e_y), clipped,       4 h = 1,
     a number (Huber's loss):            psi = clip((t - y)/b, -1, 1),     4 h = max(c, min(1, b/|t - y|)),
 
-where B are orthonormal contrasts, psi is divided by its largest norm, and the bound of the logistic loss is that of
-Jaakkola and Jordan (2000). Huber's loss has the threshold b, and 4 h is the weight of iteratively reweighted least
-squares, whose quadratic bounds the loss (Huber and Ronchetti 2009, section 7.8); it is kept at c = 1 - 1/sqrt(2) or
-above, which still bounds the loss. What one row adds is bounded for every row, so no strong convexity and no solver
-enter the sensitivity (docs/theory.md, "The record step").
+where B are orthonormal contrasts, psi is divided by its largest norm, b is Huber's threshold, c = 1 - 1/sqrt(2), and h
+is the bound of Jaakkola and Jordan (2000), or the weight of iteratively reweighted least squares (Huber and Ronchetti
+2009, section 7.8). docs/theory.md, "The record step", has the proofs.
 
-Where a party and not a row is protected, a party sends the average of its rows' vectors, less a public centre, clipped
-to a ball of public radius (`PartyBall`).
-
-**Exactness.** The vector of a row is a function of that row alone, bit for bit: every operation is elementwise and
-correctly rounded (no matrix product, whose last bits could depend on the other rows), sigmoid and tanh are public
-tables, and the last steps are exact integers in float64. The bounds of the norms hold for the integers that are summed:
+The vector of a row is a function of that row alone, bit for bit: every operation is elementwise and correctly rounded
+(no matrix product), sigmoid and tanh are public tables, and the last steps are exact integers in float64. The norms of
 coordinates and residuals are checked as integers, and a row that failed a check would contribute zeros.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,12 +30,12 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.rows import (
     Array,
+    RowSumGrid,
     checked_numbers,
-    checked_persons,
     checked_rows,
+    digest_of,
     divided,
     in_coordinates,
-    row_groups,
     set_public_matrices,
     set_read_only,
 )
@@ -82,9 +75,7 @@ LEAST_WEIGHT = math.ceil((1 - math.sqrt(0.5)) * (1 << RESIDUAL_BITS))
 class NumericLabel:
     """How a numeric label is predicted; public values, in the label's unit, kept as float64.
 
-    Attributes:
-        low, high: the interval into which scores and predictions are clipped.
-        threshold: Huber's threshold: residuals beyond it count as it.
+    Scores and predictions are clipped into the interval from `low` to `high`; residuals beyond `threshold` count as it.
     """
 
     low: float
@@ -102,6 +93,11 @@ class NumericLabel:
                 f"{self.threshold}"
             )
 
+    def clip(self, scores: Array) -> Array:
+        """Return the predictions of scores that are relative to the middle of the bounds."""
+        predictions: Array = np.clip(scores + self.middle, self.low, self.high)
+        return predictions
+
     @property
     def middle(self) -> float:
         """The middle of the bounds. Scores are relative to it, so that a label far from 0 loses no precision."""
@@ -112,9 +108,7 @@ class NumericLabel:
 class PartyBall:
     """The ball in which a party's average vector lies, where a party is protected; public, in units of 2^-20.
 
-    Attributes:
-        centre: what is subtracted from a party's average, int64 (length,), read-only.
-        radius: norm to which the difference is clipped, in the grid's norm.
+    `centre`, int64 (length,), is subtracted from the average; the difference is clipped to `radius` in the grid's norm.
     """
 
     centre: NDArray[np.int64]
@@ -161,7 +155,7 @@ TABLES = _score_tables()
 
 
 @dataclass(frozen=True, eq=False)
-class RecordGrid:
+class RecordGrid(RowSumGrid):
     """The public coordinates and score under which parties sum the vectors of their rows.
 
     A row's last feature is the constant of the public scaling, by which the row is divided first; so the same holds
@@ -186,6 +180,8 @@ class RecordGrid:
     norm: Norm = "l2"
     label: NumericLabel | None = None
     ball: PartyBall | None = None
+
+    person_bits: ClassVar[int] = PERSON_BITS
 
     def __post_init__(self) -> None:
         set_public_matrices(self, "transform", "offset")
@@ -229,10 +225,10 @@ class RecordGrid:
         """Largest value of an entry of one party's vector."""
         return 1 << TOTAL_BITS if self.ball is None else self.ball.radius
 
-    @property
-    def minimum(self) -> int:
-        """Smallest value of an entry of one party's vector."""
-        return -self.maximum
+    def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        if self.label is not None:
+            return checked_numbers(X, y, len(self.transform))
+        return checked_rows(X, y, len(self.transform), self.classes)
 
     @property
     def radius(self) -> float:
@@ -256,41 +252,24 @@ class RecordGrid:
         return i, j
 
     def locate(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return the coordinates before they are clipped, and the public scores.
-
-        Args:
-            X: rows, (n, d).
-
-        Returns:
-            float64 (n, r) and (n, K').
-        """
+        """Return the coordinates (n, r) of rows X (n, d) before they are clipped, and the public scores (n, K')."""
         rows = np.asarray(X, dtype=np.float64)
         with np.errstate(all="ignore"):
             rows = rows / rows[:, -1:]
             return in_coordinates(rows, self.transform), in_coordinates(rows, self.offset)
 
     def predict(self, weights: ArrayLike, X: ArrayLike) -> Array:
-        """Predict numeric labels, float64 (n,): scores of rows X (n, d) for weights (d,), clipped to the bounds.
-
-        Weights, as the offset, give scores relative to the middle of the bounds.
-
-        Raises InvalidParameter for a grid of classes.
-        """
+        """Predict numbers, float64 (n,), of rows (n, d) by weights (d,) relative to the middle of the bounds."""
         if self.label is None:
             raise InvalidParameter("numbers are predicted for a numeric label only")
         rows = np.asarray(X, dtype=np.float64)
-        scores = rows / rows[:, -1:] @ np.asarray(weights) + self.label.middle
-        predictions: Array = np.clip(scores, self.label.low, self.label.high)
-        return predictions
+        return self.label.clip(rows / rows[:, -1:] @ np.asarray(weights))
 
     def public_predictions(self, X: ArrayLike) -> Array:
-        """Predict numeric labels by the public score, float64 (n,), as `row_vectors` does: a residual is then 0.
-
-        Raises InvalidParameter for a grid of classes.
-        """
+        """Predict numbers by the public score, float64 (n,), as `row_vectors` does: a residual is then 0."""
         if self.label is None:
             raise InvalidParameter("numbers are predicted for a numeric label only")
-        return np.clip(self.locate(X)[1][:, 0] + self.label.middle, self.label.low, self.label.high)
+        return self.label.clip(self.locate(X)[1][:, 0])
 
     def clip(self, coordinates: Array) -> Array:
         """Return coordinates (n, r) clipped to norm 1, with the constant, divided by `radius`: float64 (n, r + 1)."""
@@ -304,11 +283,8 @@ class RecordGrid:
         """Compute the vector of each row, int64 (n, length), in units of 2^-20; a function of that row alone.
 
         With s = 1 and k = 1 replaced by the largest residual and curvature, its norm is at most 2^20 sqrt(s^2 + k^2) in
-        L2, or 2^20 (s + k) in L1 (docs/theory.md). A row whose coordinates are not finite contributes zeros.
-
-        Args:
-            X: rows, float64 (n, d). y: class numbers, or numeric labels, (n,), already checked.
-            further_bits: fraction bits besides the 20.
+        L2, or 2^20 (s + k) in L1 (docs/theory.md). A row whose coordinates are not finite contributes zeros. Labels are
+        already checked; `further_bits` are fraction bits besides the 20.
         """
         raw, score = self.locate(X)
         finite = np.asarray(np.isfinite(raw).all(axis=1) & np.isfinite(score).all(axis=1))
@@ -344,13 +320,10 @@ class RecordGrid:
         return psi, np.full(len(y), float(one)), np.full(len(y), float(off))
 
     def _huber_residuals(self, label: NumericLabel, score: Array, y: Array) -> tuple[Array, Array, Array]:
-        """Return what `_residuals` returns, for numeric labels y (n,) and scores (n,).
-
-        The scores are relative to the middle of the bounds, and not clipped yet.
-        """
+        """Return what `_residuals` returns, for numeric labels (n,) and scores (n,) relative to the middle."""
         one = 1 << RESIDUAL_BITS
         with np.errstate(all="ignore"):
-            ratio = (np.clip(score + label.middle, label.low, label.high) - y) / label.threshold
+            ratio = (label.clip(score) - y) / label.threshold
             weights = np.trunc(np.minimum(1.0, 1.0 / np.abs(ratio)) * one)
         psi = np.trunc(np.clip(ratio, -1.0, 1.0) * one)
         weights = np.maximum(weights, LEAST_WEIGHT)
@@ -366,33 +339,13 @@ class RecordGrid:
         inside: NDArray[np.bool_] = norms
         return inside
 
-    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
-        """Compute one party's vector: the sum of its rows' vectors, each entry clipped to `maximum`.
+    def row_sum(self, X: Array, y: NDArray[Any], further_bits: int) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = self.row_vectors(X, y, further_bits).sum(axis=0)
+        return total
 
-        With a ball: the average of its rows' vectors less the centre, clipped to the radius.
-
-        Args:
-            X: the party's rows, (n, d); the last feature is the constant of the scaling.
-            y: their labels, (n,): class numbers in 0 .. K - 1, or finite numbers.
-            persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
-                counts as one row, and truncated once: two persons move apart by no more than two rows do. None: every
-                row is a person's only one.
-        """
-        rows, labels = self._checked(X, y)
-        owners = checked_persons(persons, labels.shape)
-        total = np.zeros(self.length, dtype=np.int64)
-        for own in row_groups(owners, len(rows), self.length):
-            summed = self.row_vectors(rows[own], labels[own], 0 if owners is None else PERSON_BITS).sum(axis=0)
-            total += summed if owners is None else divided(summed, len(rows[own]) << PERSON_BITS)
-        if self.ball is not None:
-            return self._inside_ball(self.ball, total, len(rows))
-        return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]
-
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
-        """Return a party's rows (n, d) and labels (n,) as arrays."""
-        if self.label is not None:
-            return checked_numbers(X, y, len(self.transform))
-        return checked_rows(X, y, len(self.transform), self.classes)
+    def bounded(self, total: NDArray[np.int64], rows: int) -> list[int]:
+        """See `RowSumGrid.bounded`; with a ball, the average of the rows' vectors less the centre, in the ball."""
+        return super().bounded(total, rows) if self.ball is None else self._inside_ball(self.ball, total, rows)
 
     def _inside_ball(self, ball: PartyBall, total: NDArray[np.int64], rows: int) -> list[int]:
         """Return a sum of `rows` vectors, (length,), as a vector of the ball; zeros, its centre, without rows."""
@@ -411,13 +364,12 @@ class RecordGrid:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
+        """See `digest_of`."""
         bits = (COORDINATE_BITS, RESIDUAL_BITS, ENTRY_BITS, TOTAL_BITS, SCORE_STEPS, LARGEST_SCORE)
         label = () if self.label is None else (*map(float.hex, astuple(self.label)), LEAST_WEIGHT)
         ball = () if self.ball is None else (self.ball.radius, *self.ball.centre.tolist())
-        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label, *ball)).encode()
-        body = b"".join(array.tobytes() for array in (self.transform, self.offset, *TABLES))
-        return hashlib.sha256(b"psephos record grid\0" + head + body).digest()
+        terms = (self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label, *ball)
+        return digest_of("record grid", terms, self.transform, self.offset, *TABLES)
 
     def __repr__(self) -> str:
         labels = "a numeric label" if self.label is not None else f"{self.classes} classes"

@@ -1,9 +1,11 @@
-"""What all grids check of a party's rows, and the read-only matrices of their public terms."""
+"""What grids share: read-only matrices of public terms, their digest, checks of a party's rows, and sums over them."""
 
 from __future__ import annotations
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +31,12 @@ def set_read_only(grid: object, name: str, array: NDArray[Any]) -> None:
     """Store an array in a field of a frozen grid, read-only."""
     array.setflags(write=False)
     object.__setattr__(grid, name, array)
+
+
+def digest_of(kind: str, terms: object, *arrays: NDArray[Any]) -> bytes:
+    """Return SHA-256 of all that a party's vector depends on, which parties and curator compare beforehand."""
+    body = b"".join(array.tobytes() for array in arrays)
+    return hashlib.sha256(f"psephos {kind}\0{terms!r}".encode() + body).digest()
 
 
 def checked_table(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, NDArray[Any]]:
@@ -66,11 +74,7 @@ def checked_persons(persons: ArrayLike | None, shape: tuple[int, ...]) -> NDArra
 
 
 def row_groups(owners: NDArray[np.integer] | None, rows: int, width: int) -> Iterator[NDArray[np.intp] | slice]:
-    """Yield the places of the rows of each person; without persons, blocks of rows of `width` numbers.
-
-    Args:
-        owners: whose each row is, (n,); None without persons.
-    """
+    """Yield the places of the rows of each person; without persons, blocks of rows of `width` numbers."""
     if owners is None:
         size = max(1, BLOCK // max(1, width))
         yield from (slice(start, start + size) for start in range(0, rows, size))
@@ -90,3 +94,58 @@ def divided(total: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return a vector of integers divided by a positive integer, truncated towards zero."""
     result: NDArray[np.int64] = np.sign(total) * (np.abs(total) // count)
     return result
+
+
+class RowSumGrid(ABC):
+    """Base of the grids under which a party sends the sum of its rows' vectors, clipped to public bounds."""
+
+    person_bits: ClassVar[int] = 0
+    """Further fraction bits at which the vectors of a person's rows are averaged."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Number of entries of a party's vector."""
+
+    @property
+    @abstractmethod
+    def maximum(self) -> int:
+        """Largest value of an entry of one party's vector."""
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value of an entry of one party's vector."""
+        return -self.maximum
+
+    @abstractmethod
+    def row_sum(self, X: Array, y: NDArray[Any], further_bits: int) -> NDArray[np.int64]:
+        """Return the sum, (length,), of the vectors of checked rows, in units that are finer by `further_bits`."""
+
+    @abstractmethod
+    def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        """Return a party's rows (n, d) and labels (n,) as arrays; raises DataError for others."""
+
+    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
+        """Compute one party's vector: the sum of its rows' vectors, each entry clipped to its bounds.
+
+        Args:
+            X: the party's rows, (n, d); the last feature is a positive constant.
+            y: their labels, (n,): class numbers in 0 .. K - 1, or finite numbers.
+            persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, and truncated once,
+                so that a person counts as one row: two persons move apart by no more than two rows do. None: every
+                row is a person's only one.
+        """
+        rows, labels = self.checked(X, y)
+        owners = checked_persons(persons, labels.shape)
+        total = np.zeros(self.length, dtype=np.int64)
+        for own in row_groups(owners, len(rows), max(rows.shape[1], self.length)):
+            if owners is None:
+                total += self.row_sum(rows[own], labels[own], 0)
+            else:
+                summed = self.row_sum(rows[own], labels[own], self.person_bits)
+                total += divided(summed, len(rows[own]) << self.person_bits)
+        return self.bounded(total, len(rows))
+
+    def bounded(self, total: NDArray[np.int64], rows: int) -> list[int]:
+        """Return the sum over a party's rows within the bounds of its entries."""
+        return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]

@@ -4,14 +4,11 @@ A party that chooses one of K classes for each of N public points contributes th
 
     s = sum_i contrast[:, choice_i] (x) points[i]          (K - 1) r entries, row-major by contrast,
 
-and the sum over parties is the same function of the vote counts. Everything is an integer, so a sum computed under
-encryption and one computed from opened counts are exactly equal. docs/theory.md, "The statistic release", explains the
-points and contrasts.
+and the sum over parties is the same function of the vote counts, exactly (docs/theory.md, "The statistic release").
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,17 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.rows import set_read_only
+from psephos.protocol.grids.rows import digest_of, set_read_only
 
 
 @dataclass(frozen=True, eq=False)
 class StatisticGrid:
-    """The public points and contrasts of a linear statistic.
-
-    Attributes:
-        points: int64 (N, r), read-only.
-        contrast: int64 (K - 1, K), read-only.
-    """
+    """The public points, int64 (N, r), and contrasts, int64 (K - 1, K), of a linear statistic; read-only."""
 
     points: NDArray[np.int64]
     contrast: NDArray[np.int64]
@@ -64,11 +56,7 @@ class StatisticGrid:
         return int(self.contrast.shape[0] * self.points.shape[1])
 
     def contribution(self, choices: ArrayLike) -> list[int]:
-        """Compute one party's vector, exactly.
-
-        Args:
-            choices: class indices, shape (N,).
-        """
+        """Compute one party's vector from its class indices, (N,), exactly."""
         choices = np.asarray(choices)
         if choices.shape != (self.samples,) or choices.dtype.kind not in "iu":
             raise DataError(
@@ -81,11 +69,7 @@ class StatisticGrid:
         return self._project(sums.astype(object))
 
     def total(self, counts: NDArray[np.integer]) -> list[int]:
-        """Compute the sum of all parties' vectors from the vote counts, exactly.
-
-        Args:
-            counts: integers, shape (N, K).
-        """
+        """Compute the sum of all parties' vectors from the vote counts, integers (N, K), exactly."""
         counts = np.asarray(counts)
         if counts.shape != (self.samples, self.classes) or counts.dtype.kind not in "iu":
             raise DataError(f"counts must be integers of shape ({self.samples}, {self.classes})")
@@ -125,10 +109,8 @@ class StatisticGrid:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the grid, 32 bytes; parties and curator compare it before they start."""
-        head = repr((self.points.shape, self.contrast.shape)).encode()
-        body = self.points.tobytes() + self.contrast.tobytes()
-        return hashlib.sha256(b"psephos statistic grid\0" + head + body).digest()
+        """See `digest_of`."""
+        return digest_of("statistic grid", (self.points.shape, self.contrast.shape), self.points, self.contrast)
 
 
 def _largest(matrix: NDArray[np.int64]) -> int:

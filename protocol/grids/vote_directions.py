@@ -1,18 +1,12 @@
 """Directions of votes: what parties compute from public points that their own classifiers have labelled.
 
 A party whose classifier gives the public point z_i the label y_i, a class or a probability p_i of every class,
-contributes the direction of
-
-    sum_i (e_{y_i} - 1/K) (x) z_i      or      sum_i (p_i - 1/K) (x) z_i
-
-in K - 1 orthonormal contrasts, as parties do with rows of their own (`psephos.protocol.grids.own_data`). The
-vector has norm 1 whatever the classifier says, so replacing one party moves the sum by at most 2, and no count of votes
-follows from the sum (docs/theory.md, "Directions of votes").
+contributes the direction of sum_i (e_{y_i} - 1/K) (x) z_i, or of sum_i (p_i - 1/K) (x) z_i, in K - 1 orthonormal
+contrasts, so no count of votes follows from the sum (docs/theory.md, "Directions of votes").
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,14 +17,11 @@ from psephos.protocol.errors import DataError
 from psephos.protocol.grids.directions import FIXED_POINT, DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
-from psephos.protocol.grids.rows import Array, set_public_matrices
+from psephos.protocol.grids.rows import Array, digest_of, set_public_matrices
 
 
 def are_probabilities(labels: ArrayLike, shape: tuple[int, int]) -> bool:
-    """Return whether something is an array (N, K) of real numbers, in rows of which none is negative and that sum to 1.
-
-    NaN is not, nor is what cannot be made an array of numbers.
-    """
+    """Return whether something is an array (N, K) of real numbers, at least 0, in rows that sum to 1."""
     try:
         numbers = np.asarray(labels)
     except ValueError:  # rows of different lengths
@@ -43,13 +34,7 @@ def are_probabilities(labels: ArrayLike, shape: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class VoteDirectionGrid(DirectionGrid):
-    """The public points whose labels parties sum directions of.
-
-    Attributes:
-        points: float64 (N, r), read-only.
-        classes: K.
-        norm: the norm that a party's vector has at most 1 of.
-    """
+    """The public points, float64 (N, r), whose labels parties sum directions of, with norm at most 1."""
 
     points: Array
     classes: int
@@ -71,9 +56,8 @@ class VoteDirectionGrid(DirectionGrid):
     def contribution(self, labels: ArrayLike) -> list[int]:
         """Compute one party's vector.
 
-        Args:
-            labels: what its classifier says of the points: class indices, integers (N,), or the probability of every
-                class, float64 (N, K). A secret.
+        `labels`, a secret, are what its classifier says of the points: class indices, (N,), or the probability of every
+        class, (N, K).
         """
         labels, basis = np.asarray(labels), contrast_basis(self.classes)
         if labels.shape == (self.samples,) and labels.dtype.kind in "iu":
@@ -89,8 +73,8 @@ class VoteDirectionGrid(DirectionGrid):
 
     @cached_property
     def digest(self) -> bytes:
-        head = repr((self.points.shape, self.classes, self.norm, FIXED_POINT.fraction_bits)).encode()
-        return hashlib.sha256(b"psephos vote directions\0" + head + self.points.tobytes()).digest()
+        terms = (self.points.shape, self.classes, self.norm, FIXED_POINT.fraction_bits)
+        return digest_of("vote directions", terms, self.points)
 
     def __repr__(self) -> str:
         return f"<VoteDirectionGrid of {self.samples} points, {self.classes} classes>"

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -41,10 +41,8 @@ class Dataset:
 
     Attributes:
         name: name of the data set.
-        X_train: training features, float64 (n, d); float32 for kdd99, CSR for url.
-        y_train: training labels, int64 (n,), in 0 .. K-1.
-        X_test, y_test: the published test split in the same form; None if none was published (`splits.split_dataset`
-            then holds out 30 %).
+        X_train, y_train: training features, float64 (n, d); float32 for kdd99, CSR for url; and labels, int64 (n,).
+        X_test, y_test: the published test split in the same form; None if none was published.
         classes: names of the K classes, in the order of the labels.
         source: the publication to cite.
         feature_names: names of the d features, or ().
@@ -79,54 +77,48 @@ class Dataset:
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a published data set.
-
-    Attributes:
-        name: its name on disk.
-        rows: number of its rows.
-        sha256: SHA-256 of its decompressed content, in hexadecimal.
-        home: the address that it is downloaded from.
-    """
+    """One file of a published data set: its name, rows, and the SHA-256 of its decompressed content."""
 
     name: str
     rows: int
     sha256: str
+
+
+class _Files(NamedTuple):
+    """The files of a data set: the name of its folder inside the data folder, their address, and their names."""
+
+    folder: str
     home: str
+    names: tuple[str, ...] = ()
 
-
-_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
-_KDD = "http://kdd.ics.uci.edu/databases/kddcup99/"
-_HAR = "https://archive.ics.uci.edu/ml/machine-learning-databases/00240/UCI%20HAR%20Dataset.zip"
-_URL = "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"
 
 _HAR_ZIP = "UCI HAR Dataset.zip"
-_FILES = (
-    DataFile("a9a", 32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", _LIBSVM + "a9a"),
-    DataFile("a9a.t", 16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", _LIBSVM + "a9a.t"),
-    DataFile(
-        "kddcup.data_10_percent.gz",
-        494_021,
-        "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a",
-        _KDD + "kddcup.data_10_percent.gz",
-    ),
-    DataFile(
-        "corrected.gz",
-        311_029,
-        "547dfb9c0f0dc1d9944219ec79e851191faebaeb8acbfa1cd171c418397052a4",
-        _KDD + "corrected.gz",
-    ),
-    # The members of _HAR_ZIP.
-    DataFile("train/X_train.txt", 7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b", _HAR),
-    DataFile("train/y_train.txt", 7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef", _HAR),
-    DataFile("test/X_test.txt", 2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884", _HAR),
-    DataFile("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
-)
-PUBLISHED: Mapping[str, DataFile] = {file.name: file for file in _FILES}
-"""The files that `load` and `download` check, by name; those of HAR are the members of its archive."""
-
-_ADULT = ("a9a", "a9a.t")
-_KDD99 = ("kddcup.data_10_percent.gz", "corrected.gz")
 _HAR_MEMBERS = ("train/X_train.txt", "train/y_train.txt", "test/X_test.txt", "test/y_test.txt")
+_SETS: Mapping[str, _Files] = {
+    "adult": _Files("a9a", "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/", ("a9a", "a9a.t")),
+    "har": _Files(
+        "har",
+        "https://archive.ics.uci.edu/ml/machine-learning-databases/00240/UCI%20HAR%20Dataset.zip",
+        (_HAR_ZIP,),
+    ),
+    "kdd99": _Files(
+        "kdd99", "http://kdd.ics.uci.edu/databases/kddcup99/", ("kddcup.data_10_percent.gz", "corrected.gz")
+    ),
+    "url": _Files("url", "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"),
+}
+
+_DIGESTS = {
+    "a9a": (32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
+    "a9a.t": (16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9"),
+    "kddcup.data_10_percent.gz": (494_021, "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a"),
+    "corrected.gz": (311_029, "547dfb9c0f0dc1d9944219ec79e851191faebaeb8acbfa1cd171c418397052a4"),
+    "train/X_train.txt": (7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b"),
+    "train/y_train.txt": (7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef"),
+    "test/X_test.txt": (2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884"),
+    "test/y_test.txt": (2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb"),
+}
+PUBLISHED: Mapping[str, DataFile] = {name: DataFile(name, *known) for name, known in _DIGESTS.items()}
+"""The files that `load` and `download` check, by name; those of HAR are the members of its archive."""
 
 
 def load(
@@ -136,18 +128,17 @@ def load(
     published: Mapping[str, DataFile] = PUBLISHED,
     **parameters: int,
 ) -> Dataset:
-    """Load a data set.
+    """Load a data set, one of `NAMES`; the synthetic one takes the parameters of `make_synthetic`.
 
     Args:
         name: one of `NAMES`.
         data_dir: the folder with the files, or with a folder for each data set; see `data_folder` for the default.
         published: rows and digest of each file, for another edition than that of `PUBLISHED`.
-        parameters: parameters of `make_synthetic`, for `synthetic` only.
+        parameters: of `make_synthetic`, for `synthetic` only.
 
     Raises:
         InvalidParameter: the name is unknown.
-        DataSetMissingError: files are missing; the message says which ones, where to put them and where they are
-            published.
+        DataSetMissingError: files are missing; the message says where to put them and where they are published.
         DataError: a file is damaged or incomplete.
     """
     if parameters and name != "synthetic":
@@ -155,7 +146,7 @@ def load(
     if name == "synthetic":
         return make_synthetic(**parameters)
     if name in _BUNDLED:
-        return _BUNDLED[name](name)
+        return _load_bundled(name)
     if name in _READ:
         return _READ[name](data_folder(data_dir), published)
     own = "; your own CSV file is read as docs/own-data.md shows"
@@ -163,14 +154,7 @@ def load(
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of the data sets: `data_dir`, else PSEPHOS_DATA, else the user's cache folder.
-
-    The cache folder is XDG_CACHE_HOME/psephos/data, or ~/.cache/psephos/data if that variable is not set.
-
-    Raises:
-        DataSetMissingError: the folder named by the caller or the environment does not exist; a typing error is the
-            likely cause.
-    """
+    """Return the folder of the data sets: `data_dir`, else PSEPHOS_DATA, else the user's cache folder."""
     chosen = data_dir if data_dir is not None else os.environ.get("PSEPHOS_DATA") or None
     if chosen is None:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "psephos" / "data"
@@ -184,29 +168,23 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
 # -- bundled with scikit-learn, and synthetic
 
 
-def _load_breast_cancer(name: str) -> Dataset:
-    from sklearn.datasets import load_breast_cancer
-
-    data = load_breast_cancer()
-    source = "Wolberg, Street, Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI 1993"
-    return _without_test(name, data, source)
-
-
-def _load_digits(name: str) -> Dataset:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    source = "Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI 1998"
-    return _without_test(name, data, source)
+_BUNDLED = {
+    "breast-cancer": (
+        "load_breast_cancer",
+        "Wolberg, Street, Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI 1993",
+    ),
+    "digits": ("load_digits", "Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI 1998"),
+}
 
 
-def _without_test(name: str, data: Any, source: str) -> Dataset:
+def _load_bundled(name: str) -> Dataset:
+    from sklearn import datasets
+
+    loader, source = _BUNDLED[name]
+    data = getattr(datasets, loader)()
     X, y = np.array(data.data, np.float64), np.array(data.target, np.int64)
     classes, features = (tuple(map(str, names)) for names in (data.target_names, data.feature_names))
     return Dataset(name, X, y, None, None, classes, source, features)
-
-
-_BUNDLED: Mapping[str, Callable[[str], Dataset]] = {"breast-cancer": _load_breast_cancer, "digits": _load_digits}
 
 
 def make_synthetic(
@@ -216,9 +194,6 @@ def make_synthetic(
 
     The centres lie 4 standard deviations from the origin in independent directions, so that classes overlap a little.
     Every class appears in the training and the test rows. The same arguments give the same data.
-
-    Raises:
-        InvalidParameter: a number is too small.
     """
     if classes < 2 or features < 1:
         raise InvalidParameter(f"synthetic data needs at least 2 classes and 1 feature; got {classes} and {features}")
@@ -244,31 +219,25 @@ def make_synthetic(
 
 _HAR_CLASSES = ("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING")
 
-# Name of the folder inside the data folder in which a data set's files may lie.
-_FOLDER = {"adult": "a9a", "har": "har", "kdd99": "kdd99", "url": "url"}
 
-
-def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path]:
-    """Return the paths of the `files` of a data set, each in the data set's folder below `folder` or in `folder`."""
-    below = folder / _FOLDER[name]
+def _find(name: str, folder: Path, files: Sequence[str] = ()) -> list[Path]:
+    """Return the paths of the files of a data set, each in the data set's folder below `folder` or in `folder`."""
+    known = _SETS[name]
+    files, below = files or known.names, folder / known.folder
     paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
     missing = [f for f, path in zip(files, paths, strict=True) if path is None]
     if missing:
         call = f'from psephos.data.datasets import download; download("{name}")'
-        automatic = "" if name == "url" else f", or fetch them: python -c '{call}'"
+        automatic = f", or fetch them: python -c '{call}'" if known.names else ""
         raise DataSetMissingError(
-            f"data set {name!r}: {', '.join(missing)} not found in {below} or {folder}; "
-            f"published at {home}; put the files there, or name their folder by --data-dir or PSEPHOS_DATA{automatic}"
+            f"data set {name!r}: {', '.join(missing)} not found in {below} or {folder}; published at {known.home}; "
+            f"put the files there, or name their folder by --data-dir or PSEPHOS_DATA{automatic}"
         )
     return [path for path in paths if path is not None]
 
 
 def content_of(path: Path) -> bytes:
-    """Return the content of a file, decompressed if its name ends in .gz.
-
-    Raises:
-        DataError: the file cannot be read or decompressed.
-    """
+    """Return the content of a file, decompressed if its name ends in .gz; raises DataError if it cannot be read."""
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
@@ -302,7 +271,7 @@ def _load_adult(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     from sklearn.datasets import load_svmlight_file
 
     parts = []
-    for name, path in zip(_ADULT, _find("adult", folder, _ADULT, _LIBSVM), strict=True):
+    for name, path in zip(_SETS["adult"].names, _find("adult", folder), strict=True):
         # Feature 123 does not occur in the test file, so the width has to be given.
         X, y = load_svmlight_file(io.BytesIO(_check(published[name], content_of(path), path)), n_features=123)
         parts.append((X.toarray(), (y > 0).astype(np.int64)))
@@ -312,7 +281,7 @@ def _load_adult(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
 
 def _load_har(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     """Load UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, other subjects in the test rows."""
-    (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
+    (path,) = _find("har", folder)
     X_train, y_train, X_test, y_test = (_numbers(m) for m in _har_members(content_of(path), path, published))
     labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
     source = "Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013; not for commercial use"
@@ -353,12 +322,12 @@ def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     # Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which: 34 numeric + 3 protocols + 67 services +
     # 11 flags + 4 pairs. The training file has 66 services; the 67th column means any other one, since a vocabulary
     # must not come from the test file. float32, since 805,050 dense rows take 792 MB in float64.
-    paths = _find("kdd99", folder, _KDD99, _KDD)
-    train = _KddTable(_check(published[_KDD99[0]], content_of(paths[0]), paths[0]))
+    names, paths = _SETS["kdd99"].names, _find("kdd99", folder)
+    train = _KddTable(_check(published[names[0]], content_of(paths[0]), paths[0]))
     vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
     X_train, y_train = train.encode(vocabulary)
     del train
-    X_test, y_test = _KddTable(_check(published[_KDD99[1]], content_of(paths[1]), paths[1])).encode(vocabulary)
+    X_test, y_test = _KddTable(_check(published[names[1]], content_of(paths[1]), paths[1])).encode(vocabulary)
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", X_train, y_train, X_test, y_test, ("normal", "attack"), source)
 
@@ -398,16 +367,11 @@ def _load_url(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
 
 
 def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Sequence[int] = ()) -> Dataset:
-    """Load days of the malicious URL data (Ma et al. 2009), CSR with 3,231,961 features; label 1 is malicious.
+    """Load days, 0 to 120, of the malicious URL data (Ma et al. 2009), CSR (n, 3,231,961); label 1 is malicious.
 
     No digest of the day files has been published. It is therefore checked that every row is complete and in range, and
-    for an archive also its own checksum.
-
-    Args:
-        folder: has the day files DayN.svm, itself or in url/, url_svmlight/ or url/url_svmlight/; or the authors'
-            archive url_svmlight.tar.gz, itself or in url/.
-        train: numbers of the training days, 0 to 120.
-        test: numbers of the test days; without any, the data set has no test split.
+    for an archive also its own checksum. `folder` has the day files DayN.svm, itself or in url/, url_svmlight/ or
+    url/url_svmlight/; or the authors' archive url_svmlight.tar.gz, itself or in url/.
 
     Raises:
         InvalidParameter: a day is out of range or in both lists, or there is no training day.
@@ -433,7 +397,7 @@ def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
     for archive in (folder / "url" / "url_svmlight.tar.gz", folder / "url_svmlight.tar.gz"):
         if archive.is_file():
             return _from_archive(archive, names)
-    _find("url", folder, list(names.values()), _URL)
+    _find("url", folder, list(names.values()))
     raise DataSetMissingError(f"data set 'url': the day files are spread over several folders below {folder}")
 
 
@@ -494,28 +458,26 @@ def download(
     homes: Mapping[str, str] | None = None,
     published: Mapping[str, DataFile] = PUBLISHED,
 ) -> Path:
-    """Download the files of a data set from their public addresses into its folder below the data folder.
+    """Download the files of a data set into its folder below the data folder, which is returned.
 
     Files that are present and correct are not downloaded again. A file gets its name only after it has passed the
     checks of `load`, so a failed download leaves nothing behind.
 
-    Returns:
-        The folder with the files.
-
     Raises:
-        InvalidParameter: there is nothing to download (bundled data sets), or no published checksum (`url`, whose files
-            have to be downloaded by hand).
+        InvalidParameter: there is nothing to download (bundled data sets), or no published checksum (`url`).
         DataSetMissingError: an address does not answer.
         DataError: a check fails, or the file cannot be written.
     """
-    files = {"adult": _ADULT, "kdd99": _KDD99, "har": (_HAR_ZIP,)}
-    if name == "url":
-        raise InvalidParameter(f"the URL data has no published checksum; fetch {_URL} by hand and see load_url_days")
-    if name not in files:
-        raise InvalidParameter(f"there is nothing to download for {name!r}; downloadable: {', '.join(files)}")
-    folder = data_folder(data_dir) / _FOLDER[name]
+    downloadable = [known for known, files in _SETS.items() if files.names]
+    if name not in downloadable:
+        raise InvalidParameter(
+            f"only {', '.join(downloadable)} can be downloaded, not {name!r} (url, at {_SETS['url'].home}, has no "
+            "published checksum: fetch it by hand, and see load_url_days)"
+        )
+    known = _SETS[name]
+    folder = data_folder(data_dir) / known.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for file_name in files[name]:
+    for file_name in known.names:
         target = folder / file_name
         if target.exists():
             try:
@@ -523,7 +485,7 @@ def download(
                 continue
             except DataError:
                 pass  # damaged: downloaded again below, and replaced only if the download passes the checks
-        home = _HAR if file_name == _HAR_ZIP else published[file_name].home
+        home = known.home if file_name == _HAR_ZIP else known.home + file_name
         _fetch((homes or {}).get(file_name, home), target, partial(_verify, file_name, published=published))
     return folder
 

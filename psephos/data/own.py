@@ -150,12 +150,7 @@ class OwnTable:
     """
 
     def __init__(self, options: TableOptions) -> None:
-        """Read the file, and check everything that does not depend on the distribution of the rows.
-
-        Raises:
-            InvalidParameter: the options are invalid.
-            DataError: the table or the schema cannot be used; also as `read_table` and `read_schema`.
-        """
+        """Read the file, and check everything that does not depend on the distribution of the rows."""
         import pandas as pd
 
         options.check_table()
@@ -390,10 +385,6 @@ class OwnTable:
             by_content: hold out each row by a coin of its own (`row_keys`, `coins`), as privacy of a record needs; an
                 owner may then be left without a row, since one record must not decide whether it takes part.
             agreed: the encoding to use instead of that which the public rows or the schema determine.
-
-        Raises:
-            DataError: there are too few rows; also as `Encoding`.
-            InvalidParameter: `samples` is given although there are public rows.
         """
         options, generator = self._options, np.random.default_rng(seed)
         private, auxiliary = np.flatnonzero(~self._is_public & self._has_label), np.flatnonzero(self._is_public)

@@ -94,10 +94,7 @@ class DataOptions(TableOptions):
     def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
         """Assign the rows of `data` to the public set, the parties and the test set.
 
-        Args:
-            data: a data set or a user's own table.
-            samples: rows of each party, if the options do not set their number.
-            auxiliary: number of auxiliary samples; by default as `split_dataset` and `OwnTable.deal`.
+        `samples` of each party and `auxiliary` samples count where the options do not set them.
         """
         sizes = self._sizes()
         if isinstance(data, OwnTable):
@@ -144,14 +141,9 @@ Options = TypeVar("Options", bound=DataOptions)
 
 
 def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
-    """Check the options and assign the rows of their data to the parties.
+    """Check the options and assign the rows of their data (or of `data`, which may be split already) to the parties.
 
-    Args:
-        options: the options, which are checked here.
-        data: a data set, or one that is split already; by default the table or data set that the options name.
-
-    Returns:
-        The options, whose number of parties is that of the table if it names them, and the split.
+    Returns the options, whose number of parties is that of the table if it names them, and the split.
 
     Raises:
         InvalidParameter: the options are invalid, or no test rows are left.

@@ -1,9 +1,7 @@
 """Scaling of rows into the unit ball, learned on public auxiliary samples only.
 
-Every sensitivity in this library assumes ||x||_2 <= 1. The scaling must not depend on private data, or it would leak
-them. `PublicScaler` is therefore fitted on the auxiliary samples, whose features are public, and then applied by every
-party to its own rows. Rows that still have a norm above 1 (private and test rows can) are projected on the unit ball.
-The bound holds exactly for the numbers returned, not only up to rounding.
+Every sensitivity in this library assumes ||x||_2 <= 1, exactly and not only up to rounding. The scaling must not depend
+on private data, so `PublicScaler` is fitted on the auxiliary samples, and applied by every party to its own rows.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Converts features (n, d) to float64 features with ||x||_2 <= 1 exactly, as learned on auxiliary rows only.
 
     The steps are applied in the order of the parameters below; each but the last is optional. Rows of a norm above 1
-    after the last step are projected on the unit ball.
+    after the last step, as private and test rows can have, are projected on the unit ball.
 
     Sparse input is accepted. Output is dense, without the columns that no auxiliary row uses. With `scaling`
     "unit-rows" and none of `margin`, `columns` and `components`, **nothing** is learned from the auxiliary rows,
@@ -44,13 +42,6 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         components: number of principal components of the (centred) auxiliary rows; at most min(n, d).
         intercept: constant that is appended as a feature, since the models here have no intercept; 0 appends nothing.
         scaling: "max-norm" divides by the largest norm of an auxiliary row; "unit-rows" gives every row norm 1.
-
-    Attributes:
-        scale_: the largest auxiliary norm, or 1.
-        mean_: number that is subtracted from each feature, (d',).
-        deviation_: number by which each feature is then divided, (d',).
-        pca_: the fitted PCA; None if it is not used.
-        ranges_: the extended ranges, (2, d); None if they are not used.
 
     Raises:
         InvalidParameter: an option is invalid; at `fit`.
@@ -139,16 +130,10 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return project_on_unit_ball(Z / self.scale_)
 
     def fold(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return a linear classifier of unscaled rows that makes the same decisions as one of scaled rows.
+        """Return coefficients (k, d) and intercepts (k,), for unscaled rows, of a classifier (k, d') of scaled rows.
 
         A row is divided by a positive number, its norm or the largest one, which changes no decision. Without PCA the
         result has the same bits on every machine: the operations are those of IEEE 754, and sums are rounded once.
-
-        Args:
-            w: classifier of scaled rows, float64 (k, d').
-
-        Returns:
-            Coefficients, float64 (k, d), and intercepts, float64 (k,).
         """
         check_is_fitted(self)
         width = w.shape[1] - (1 if self.intercept else 0)
@@ -165,17 +150,9 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return w, intercept
 
     def unfold(self, w: NDArray[np.float64], intercepts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the linear classifier of scaled rows of which `fold` makes this one of unscaled rows.
+        """Return the classifier (k, d') of scaled rows of which `fold` makes this one, (k, d) and (k,).
 
-        Args:
-            w: coefficients of unscaled rows, float64 (k, d).
-            intercepts: float64 (k,).
-
-        Returns:
-            A classifier of scaled rows, float64 (k, d').
-
-        Raises:
-            InvalidParameter: the scaler reduces features, or has no intercept.
+        Raises InvalidParameter if the scaler reduces features, or has no intercept.
         """
         check_is_fitted(self)
         if self.pca_ is not None or self.used_ is not None or not self.intercept:

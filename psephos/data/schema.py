@@ -1,8 +1,4 @@
-"""Schemas: the public description of a table's columns and classes, in place of public rows.
-
-A schema determines the encoding and the classes. Auxiliary samples are drawn from it uniformly, by a public seed. It
-does not depend on anybody's rows.
-"""
+"""Schemas: the public description of a table's columns and classes, in place of public rows."""
 
 from __future__ import annotations
 
@@ -35,12 +31,7 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class NumberColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="number"):
-    """A column of numbers.
-
-    Attributes:
-        minimum, maximum: range of its usual values; a value outside is allowed.
-        fill: the number that replaces an empty cell; by default the middle of the range.
-    """
+    """A column of numbers: the range of its usual values, and what replaces a gap (by default its middle)."""
 
     minimum: Finite
     maximum: Finite
@@ -65,12 +56,7 @@ ColumnSchema: TypeAlias = NumberColumn | DateColumn | TextColumn
 
 
 class Schema(Struct, frozen=True, forbid_unknown_fields=True):
-    """The columns of a table that are features, in order, and the classes.
-
-    Attributes:
-        columns: description of each column, by name.
-        classes: names of the classes; () if they are named elsewhere.
-    """
+    """The columns of a table that are features, in order, by name, and the names of the classes, if they are here."""
 
     columns: Annotated[dict[str, ColumnSchema], Meta(min_length=1)]
     classes: tuple[str, ...] = ()
@@ -125,9 +111,7 @@ _SCHEMA_STREAM = 3  # number of the random stream of a run's seed that draws sam
 def read_schema(path: Path) -> Schema:
     """Read a schema from a TOML file (docs/own-data.md has an example).
 
-    Raises:
-        DataSetMissingError: there is no such file.
-        DataError: the file is no schema; the message names the field.
+    Raises DataSetMissingError if there is no such file, or DataError, which names the field, if it is no schema.
     """
     if not path.exists():
         raise DataSetMissingError(f"there is no file {path}")

@@ -1,11 +1,8 @@
 """Splits of a data set into public auxiliary samples without labels and the private rows of the parties.
 
 Hamm 2016, section 6: about 10 % of the training data become auxiliary samples, and M parties get the rest at random.
-A split holds indices into the data set, so that splitting a large data set copies nothing.
-
-The experimenter splits a data set before there are parties, so the split may depend on every label. Epsilon is about
-replacing what one party holds after the split. Tables whose rows already have owners are split by `psephos.data.own`,
-where nothing of one party depends on another party's rows.
+The experimenter splits before there are parties, so it may depend on every label; epsilon is about replacing what one
+party holds after the split. Tables whose rows already have owners are split by `psephos.data.own`.
 """
 
 from __future__ import annotations
@@ -36,24 +33,22 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """The assignment of a data set's rows to the public set, the parties and the test set.
+    """The assignment of a data set's rows to the public set, the parties and the test set, as indices.
 
     Rows are indices into `dataset.X_train`; test rows are indices into `dataset.X_test` where there is one.
 
     Attributes:
-        dataset: the data set.
-        seed: seed of the split.
+        dataset, seed: the data set, and the seed of the split.
         auxiliary: the public rows.
         parties: the rows of each party.
         test: the rows that accuracy is measured on.
         encoding: how a user's own table was encoded; None for other data sets.
         cautions: warnings about the public rows.
         remarks: warnings about private rows, which only their holder may read. Shown as `private_remarks`.
-        persons: number of the person of each row of a table, int64 (n,), where persons are protected; None otherwise.
-            A secret.
-        held_out: the rows of each party of a user's own table that are in `test`; () for other data sets.
         schema: "" without a schema; "encoding" if it determined the encoding; "samples" if the auxiliary samples were
             drawn from it, too.
+        persons: number of the person of each row of a table, int64 (n,), where persons are protected. A secret.
+        held_out: the rows of each party of a user's own table that are in `test`.
     """
 
     dataset: Dataset
@@ -124,11 +119,7 @@ class Split:
         return self.dataset.X_train[rows], self.dataset.y_train[rows]
 
     def private(self, start: int = 0, stop: int | None = None) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the private samples of the parties start to stop - 1, in the form for `psephos.parties.training`.
-
-        Returns:
-            X, (sum of sizes, d), as in the data set; y, int64 (sum of sizes,); sizes, int64 (parties,).
-        """
+        """Return X, y and sizes of the parties start to stop - 1, in the form for `psephos.parties.training`."""
         rows = np.concatenate(self.parties[start:stop])
         return self.dataset.X_train[rows], self.dataset.y_train[rows], self.sizes[start:stop]
 
@@ -158,16 +149,10 @@ def split_dataset(
         auxiliary: number of auxiliary rows; 0 for protocols that need none (Pathak, PSGD). Without
             `samples_per_party`, the parties share the others evenly, and fewer than `parties` rows are unused.
         deal: how private rows are dealt. "equal" deals them at random. "dirichlet" deals each class by shares of its
-            own from a symmetric Dirichlet distribution (Yurochkin et al. 2019): sizes differ, labels are skewed, and
-            every party gets a row. "shards" sorts the rows by class, cuts them into two pieces for each party, and
-            deals the pieces at random (McMahan et al. 2017). All three deal the same rows and leave the same ones
-            public.
+            own from a symmetric Dirichlet distribution (Yurochkin et al. 2019). "shards" sorts the rows by class, cuts
+            them into two pieces for each party, and deals the pieces at random (McMahan et al. 2017). All three deal
+            the same rows and leave the same ones public, and every party gets a row.
         concentration: parameter of the Dirichlet distribution.
-
-    Raises:
-        InvalidParameter: there is no party, there are more parties than rows, sizes do not fit, the seed is negative,
-            the concentration is not positive and finite, or `deal` is unknown.
-        DataError: a class has too few samples to be split.
     """
     if deal not in DEALS or not 0 < concentration < float("inf"):
         raise InvalidParameter(f"rows are dealt {', '.join(DEALS)}, by a positive concentration; got {deal!r}")
@@ -228,21 +213,9 @@ def deal_rows(
     concentration: float,
     generator: np.random.Generator,
 ) -> list[Indices]:
-    """Distribute rows among the parties.
+    """Distribute rows (n,), in random order, with labels (n,) among the parties.
 
-    Args:
-        rows: in random order, (n,).
-        labels: the classes of the rows, (n,).
-        parties: M.
-        sizes: the size of each party, or one of `DEALS`, as `deal` in `split_dataset`.
-        concentration: parameter of the Dirichlet distribution.
-        generator: draws the distribution.
-
-    Returns:
-        The rows of each party.
-
-    Raises:
-        InvalidParameter: the sizes do not fit, or there are too few rows.
+    `sizes` are the size of each party, or one of `DEALS`, as `deal` in `split_dataset`.
     """
     if not isinstance(sizes, str):
         if sum(sizes) > len(rows) or len(sizes) != parties:

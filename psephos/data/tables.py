@@ -1,9 +1,8 @@
 """Users' own tables: read as text, and encoded as numbers in the way that public rows determine.
 
-A table is read as text, and each cell as the one text of its value (`canonical`), so that no row changes how another is
-read. The public rows alone determine the type of a column and its encoding (`Encoding.learn`), because the encoding is
-part of the released model and would otherwise reveal something about private rows. `Encoding.summary` describes it in
-words.
+Each cell is read as the one text of its value (`canonical`), so that no row changes how another is read. Public rows
+alone determine the type of a column and its encoding (`Encoding.learn`), because the encoding is part of the released
+model and would otherwise reveal something about private rows.
 """
 
 from __future__ import annotations
@@ -234,11 +233,7 @@ def _texts(frame: pd.DataFrame, table: str = "the table") -> pd.DataFrame:
 
 
 def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a table, typed or of text, to `canonical` text, as `read_table` reads it from a file.
-
-    Raises:
-        DataError: a cell is not a number, text, a date or a truth value.
-    """
+    """Convert a table, typed or of text, to `canonical` text, as `read_table` reads it from a file."""
     return canonical_table(_texts(frame))
 
 
@@ -339,12 +334,7 @@ def places_of(names: Sequence[str]) -> dict[str, int]:
 
 
 def check_classes(names: Sequence[str]) -> None:
-    """Check names of classes.
-
-    Raises:
-        InvalidParameter: they are not two or more different names, or one is a gap, which no cell has.
-        DataError: as `check_distinct`.
-    """
+    """Raise InvalidParameter or DataError unless these are two or more different names of classes, none a gap."""
     if gaps := [name for name in names if not canonical(name)]:
         raise InvalidParameter(f"no row can have the class {gaps[0]!r}, as which a gap is written: leave it out")
     if len(set(map(canonical, names))) < max(2, len(names)):
@@ -443,14 +433,10 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def learn(cls, public: pd.DataFrame, text: Collection[str] = ()) -> tuple[Encoding, list[str]]:
-        """Determine the encoding from the public rows.
+        """Determine the encoding from the public rows, and warnings about columns that look wrong.
 
-        Returns:
-            The encoding, and warnings about columns that look wrong.
-
-        Raises:
-            DataError: a column has no public value; has infinite, huge or mixed values; has decimal commas in a file
-                whose columns are separated by commas; or has dates in which day and month are ambiguous.
+        Raises DataError for a column with no public value, with infinite, huge or mixed values, with decimal commas
+        where commas separate the columns, or with dates in which day and month are ambiguous.
         """
         columns, cautions = [], []
         for name in public.columns:
@@ -460,11 +446,9 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         return cls(tuple(columns)), cautions
 
     def apply(self, table: pd.DataFrame) -> NDArray[np.float64]:
-        """Encode rows as numbers, float64 (n, d).
+        """Encode rows as numbers, float64 (n, d); raises DataError if a column is missing or a cell of another kind.
 
-        Raises:
-            DataError: a column is missing, or a cell is of another kind. The message has the line number but not the
-                cell, which may be private.
+        The message has the line number but not the cell, which may be private.
         """
         if missing := [column.name for column in self.columns if column.name not in table.columns]:
             raise DataError(
