@@ -126,16 +126,6 @@ def test_stated_errors_are_those_of_the_noise() -> None:
         assert ks_2samp(values, fresh @ slopes / scale).pvalue > FALSE_ALARM, name
 
 
-def test_stated_errors_are_those_of_the_linearised_figures() -> None:
-    label = NumericLabel(90.0, 106.0, 4.0)
-    plan = planned(2.0, label=label, contributors=2)
-    clear = np.array(plan.grid.contribution(*population(2)))
-    errors = errors_of(estimate_evaluation(plan, clear.tolist(), 5))
-    for name, unit in {"mae": 4, "rmse": 4, "r2": 1, "clipped": 1}.items():
-        expected = unit * plan.deviation * np.linalg.norm(slopes_of(name, clear))
-        assert getattr(errors, name).error == pytest.approx(expected, rel=1e-6), name
-
-
 def slopes_of(name: str, clear: Array) -> Array:
     """Return the derivatives of an exact figure, in units of its bound, by the entries of the sum, (length,)."""
     return np.array([_slope(name, clear / ERROR_WEIGHTS, place) for place in range(6)]) / ERROR_WEIGHTS

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from psephos.curator.estimators import (
@@ -43,20 +39,6 @@ BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
     ]
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
-
-
-@pytest.mark.soak
-@parametrize_with_checks(
-    [
-        SoftLabelClassifier(epsilon=None, over_norm="clip"),
-        MajorityVoteClassifier(epsilon=10.0, over_norm="clip", random_state=0),
-        StatisticClassifier(epsilon=None),
-        PateClassifier(epsilon=None),
-    ]
-)
-def test_scikit_learns_own_checks_of_each_other_release(estimator: Any, check: Any) -> None:
-    """The same classes with noise instead of without, or without instead of with."""
     check(estimator)
 
 
@@ -164,17 +146,6 @@ def test_over_norm_rows_are_refused_by_default_and_clipped_on_request() -> None:
         SoftLabelClassifier(over_norm="ignore").fit(x, counts)  # type: ignore[arg-type]
 
 
-def test_estimators_work_with_scikit_learn_tools() -> None:
-    x, y = load_breast_cancer(return_X_y=True)
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    x /= np.linalg.norm(x, axis=1).max()
-    search = GridSearchCV(SoftLabelClassifier(epsilon=None), {"lam": [1e-4, 1e-1]}, cv=3).fit(x, y)
-    assert search.best_score_ > 0.93
-    model = clone(search.best_estimator_).fit(x, y)
-    copy = pickle.loads(pickle.dumps(model))  # noqa: S301
-    np.testing.assert_array_equal(copy.predict(x), model.predict(x))
-
-
 @pytest.mark.parametrize("kind", BOTH)
 def test_bad_input_raises_errors_of_this_library(kind: Any) -> None:
     x, counts = counted()
@@ -253,13 +224,3 @@ def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
 
 
 # -- by the letter: defaults, tags, coins and what is kept
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_probabilities_are_those_of_the_loss(classes: int) -> None:
-    x, counts = counted(classes=classes)
-    model = SoftLabelClassifier(epsilon=None).fit(x, counts)
-    scores = x @ model.coef_.T
-    scores = np.hstack([np.zeros_like(scores), scores]) if classes == 2 else scores
-    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-12)

@@ -9,14 +9,12 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from psephos.curator.error_estimates import CERTAIN
 from psephos.curator.evaluation import (
     CALIBRATED_FROM,
     MOST_BINS,
     EvaluationEstimate,
     EvaluationPlan,
     PlattScaling,
-    _projected,
     calibrated,
     estimate_evaluation,
     evaluation_sensitivity,
@@ -362,23 +360,6 @@ def test_stated_errors_cover_the_deviation_from_the_evaluated_rows(rows: int, od
         assert np.sqrt((deviations**2).mean() / (errors**2).mean()) <= 1.2, name
 
 
-@pytest.mark.parametrize(("factor", "known"), [(0.98, False), (1.02, True)])
-def test_a_number_is_stated_from_three_of_its_errors(factor: float, known: bool) -> None:
-    plan = planned(0.3, bins=4)
-    many = np.full(4, 500.0)
-    even = counted(plan, many, many)
-    error = estimate_evaluation(plan, even, 5).rows.error
-    few = np.full(4, factor * CERTAIN * error / 8)
-    estimates = estimate_evaluation(plan, counted(plan, few, few), 5)
-    assert (estimates.accuracy.value is not None, estimates.accuracy.error is not None) == (known, known)
-    assert (estimates.calibration_error.value is not None) is known
-    for own in (0, 1):  # of one class: its rows are those of a line of the confusion
-        line = slopes(plan, even, lambda one, y=own: sum(cell.value for cell in one.confusion[y]))
-        few = np.full(4, factor * CERTAIN * plan.deviation * np.linalg.norm(line) / 4)
-        auroc = estimate_evaluation(plan, counted(plan, *((many, few) if own else (few, many))), 5).auroc
-        assert (auroc.value is not None, auroc.error is not None) == (known, known)
-
-
 @pytest.mark.parametrize(("factor", "fitted"), [(0.99, False), (1.01, True)])
 def test_platt_scaling_is_fitted_from_so_many_rows_per_epsilon(factor: float, fitted: bool) -> None:
     """Epsilon of noise that one row changes by its weight in L1: sqrt(2) times that over the deviation."""
@@ -386,22 +367,6 @@ def test_platt_scaling_is_fitted_from_so_many_rows_per_epsilon(factor: float, fi
     rows = factor * CALIBRATED_FROM * plan.deviation / (np.sqrt(2) * ROW)
     total = counted(plan, [int(0.4 * rows), int(0.1 * rows)], [int(0.1 * rows), int(0.4 * rows)])
     assert (estimate_evaluation(plan, total, 5).calibration is not None) is fitted
-
-
-def test_the_projection_is_the_nearest_of_the_counts_with_that_total() -> None:
-    """By its conditions: what is taken off is the same where something is left, and no less elsewhere."""
-    generator = np.random.default_rng(0)
-    for _ in range(50):
-        counts = generator.normal(size=6) * 10 + 5
-        if counts.sum() <= 0:
-            counts = -counts
-        nearest = _projected(counts)
-        assert nearest.min() >= 0
-        assert nearest.sum() == pytest.approx(counts.sum())
-        taken = (counts - nearest)[nearest > 0]
-        assert np.ptp(taken) < 1e-9
-        assert (counts[nearest == 0] <= taken.max() + 1e-9).all()
-    assert _projected(np.array([3.0, -3.0])).tolist() == _projected(np.array([1.0, -3.0])).tolist() == [0.0, 0.0]
 
 
 def test_a_party_is_protected_by_one_number() -> None:
@@ -415,49 +380,6 @@ def test_a_party_is_protected_by_one_number() -> None:
     assert estimates.accuracy.error == pytest.approx(np.sqrt(2) / 4, rel=1e-3)
     assert estimates.rows is None
     assert not estimates.confusion
-
-
-def test_bins_are_quantiles_of_public_scores_and_zero() -> None:
-    plan = planned(bins=6)
-    assert plan.scores.bins == 6
-    assert 0.0 in plan.scores.edges
-    one_sided = plan_evaluation(
-        np.column_stack([np.arange(1.0, 50.0), np.ones(49)]), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0, bins=4
-    )
-    assert one_sided.scores.edges[0] == 0.0
-    same = plan_evaluation(np.ones((20, 2)), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0)
-    assert same.scores.bins <= 3
-
-
-def scored(scores: list[float], bins: int) -> EvaluationPlan:
-    X = np.column_stack([scores, np.ones(len(scores))])
-    return plan_evaluation(X, np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0, bins=bins)
-
-
-@pytest.mark.parametrize(
-    ("scores", "bins", "edges", "centres"),
-    [
-        ([-10.0] * 10 + [5.0] * 10, 4, [-10, 0, 5], [-10, -5, 5, 5]),  # two bins without rows
-        ([-4.0, -3.0, 2.0, 6.0], 4, [-3.25, 0, 3], [-4, -3, 2, 6]),  # one row each
-        ([-4.0, -3.0, 2.0, 6.0], 2, [0], [-3.5, 4]),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], 2, [0], [0, 3]),  # none below 0
-        ([-5.0, -4.0, -3.0, -2.0, -1.0], 2, [0], [-3, 0]),  # none above
-        ([-900.0, -800.0, 800.0, 900.0], 2, [0], [-850, 850]),
-    ],
-)
-def test_what_public_scores_say_about_a_bin_by_hand(
-    scores: list[float], bins: int, edges: list[float], centres: list[float]
-) -> None:
-    """The mean score, or the middle of a bin without rows."""
-    plan = scored(scores, bins)
-    assert plan.scores.edges.tolist() == edges
-    assert plan.public.centres == pytest.approx(centres)
-    places = np.searchsorted(edges, scores)
-    for number, centre in enumerate(centres):
-        own = [
-            1 / (1 + np.exp(-t)) for t, place in zip(np.clip(scores, -700, 700), places, strict=True) if place == number
-        ]
-        assert plan.public.probabilities[number] == pytest.approx(np.mean(own or [1 / (1 + np.exp(-centre))]))
 
 
 def test_public_rows_without_a_finite_score_are_left_out() -> None:

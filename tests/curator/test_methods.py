@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +13,10 @@ from psephos.curator.hamm import sensitivity
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.release import perturb
 from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import ReleaseRequest
 from psephos.curator.noise_plan import check_mechanism
-from psephos.curator.signal import noise_energy, signal_of
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.fixed_point import FixedPoint
@@ -159,31 +156,6 @@ def test_signal_statements_use_public_values_only() -> None:
 
 
 # -- wiring
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_signal_is_that_of_the_release_and_its_noise(classes: int) -> None:
-    """Of a statistic it falls with the coordinate; of parameters it is spread, and two classes have opposite scores."""
-    X, estimator = auxiliary(), methods.SignalEstimator()
-    assert estimator() is None
-    plan = plan_statistic(X, classes, PARTIES, epsilon=8.0, mechanism="discrete-laplace", joint=True)
-    release = release_sum(plan.grid.total(counts(classes)), plan, SimulationRandomness(1, "draw"))
-    w, rows = estimator.note_statistic(release, laws=1.5), plan.self_training.rows
-    np.testing.assert_array_equal(w, fit_statistic(release))
-    assert plan.mechanism is not None
-    energy = noise_energy(plan.mechanism, plan.unit, 1.5)
-    labels = (rows @ w > 0).astype(int) if classes == 2 else (rows @ w.T).argmax(axis=1)
-    assert estimator() == signal_of(release.T, rows @ plan.transform, labels, energy, falling=True)
-
-    loss = loss_named("logistic", classes)
-    bound = sensitivity.average(0.1, PARTIES)
-    fitted = minimise(X, alpha(counts(classes)), 0.1, loss)
-    released = perturb(fitted, bound, 8.0, randomness=SimulationRandomness(2, "draw"))
-    w = estimator.note_perturbed(released, X)
-    assert w is released.w
-    scores = np.array([-w, w]) / math.sqrt(2) if classes == 2 else w
-    labels = (X @ w > 0).astype(int) if classes == 2 else (X @ w.T).argmax(axis=1)
-    assert estimator() == signal_of(scores, X, labels, noise_energy(released.mechanism), falling=False)
 
 
 def test_methods_name_their_costs_and_keep_what_they_were_given() -> None:

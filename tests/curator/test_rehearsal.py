@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.special import softmax
-from sklearn.linear_model import LogisticRegression
 
 from psephos.curator import rehearsal as rehearsal_module
 from psephos.curator.rehearsal import (
@@ -34,7 +32,6 @@ from psephos.curator.rehearsed import (
     rehearsal_of,
 )
 from psephos.curator.statistic import grid_sensitivity
-from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import contrast_basis
@@ -203,31 +200,6 @@ def test_fewer_ballots_scale_the_mean_and_its_noise() -> None:
             fit_rehearsed(reference, sums, ballots=ballots)
 
 
-@pytest.mark.parametrize("contributors", [-1, 0, 101])
-def test_numbers_of_contributors_are_between_one_and_the_parties(contributors: int) -> None:
-    """None of the shares is not all of them."""
-    X, y = table(2, 60, 8, 1.0)
-    with pytest.raises(InvalidParameter, match="shares of 1 to 100 parties"):
-        rehearsal_of(X, y, 2, 100, rows=40, epsilon=1.0, contributors=contributors)
-    with pytest.raises(InvalidParameter, match="shares of 1 to 100 parties"):
-        plan(parties=100, contributors=contributors)
-    assert plan(parties=100, contributors=100).inflation == plan(parties=100).inflation == 1
-    assert plan(parties=100, contributors=1).inflation == 100
-
-
-@pytest.mark.slow
-def test_the_noise_of_a_plan_fits_the_parties_shares() -> None:
-    pure, gaussian = plan(contributors=97), plan(mechanism="gaussian", contributors=97)
-    shares = shares_of(pure, colluders=2)
-    assert isinstance(shares, PolyaShares)
-    assert pure.grid.norm == "l1"
-    assert pure.sensitivity.value == pytest.approx(2 / 100)
-    assert pure.event.delta < 1e-18
-    assert gaussian.grid.norm == ("l1" if isinstance(gaussian.mechanism, DiscreteLaplace) else "l2")
-    shares = shares_of(gaussian, colluders=2)
-    assert isinstance(shares, PolyaShares if gaussian.grid.norm == "l1" else DiscreteGaussianShares)
-
-
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_numbers_of_a_planned_step_by_hand(norm: Any) -> None:
     """Two contrasts of three coordinates and a constant; 97 of 100 parties make up the noise."""
@@ -270,94 +242,6 @@ def test_terms_out_of_range_are_refused() -> None:
 
 
 # -- by their definitions
-
-
-@pytest.mark.parametrize("present", [(0, 1), (0, 1, 2), (0, 2), (1,)])
-def test_a_fit_is_scikit_learns_in_contrasts_of_the_classes(present: tuple[int, ...]) -> None:
-    """A class without rows has the score of half a row; with one class only, half a row is added to each."""
-    classes = max(3, len(present)) if present != (0, 1) else 2
-    generator = np.random.default_rng(7)
-    labels = np.array(present)[generator.integers(len(present), size=50)]
-    rows = generator.normal(size=(50, 3)) + labels[:, None] * [1.0, 0.5, 0.0]
-    weights, constant = rehearsal_module._fit(rows, labels, classes, 0.05)
-    counts, basis = np.bincount(labels, minlength=classes), contrast_basis(classes)
-    slopes, level = np.zeros((classes, 3)), np.log(counts + 0.5)
-    if len(present) > 1:
-        model = LogisticRegression(C=1 / (0.05 * 50), tol=1e-3).fit(rows, labels)
-        slopes[list(present)] = [-model.coef_[0] / 2, model.coef_[0] / 2] if len(present) == 2 else model.coef_
-        one = model.intercept_
-        level[list(present)] = [-one[0] / 2, one[0] / 2] if len(present) == 2 else one
-        absent = [k for k in range(classes) if k not in present]
-        level[absent] = np.log(0.5) + np.mean(level[list(present)] - np.log(counts[list(present)]))
-    np.testing.assert_allclose(weights, basis @ slopes, atol=1e-9)
-    np.testing.assert_allclose(constant, basis @ level, atol=1e-9)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_ridge_of_the_public_model_has_the_least_held_out_loss(classes: int, monkeypatch: Any) -> None:
-    """Every fifth row is held out."""
-    monkeypatch.setattr(rehearsal_module, "_RIDGES", (30.0, 1.0, 0.1, 0.001))
-    generator = np.random.default_rng(classes)
-    rows, chosen = generator.normal(size=(23, 3)), set()
-    for noise in (0.3, 2.0, 30.0):
-        scores = rows @ generator.normal(size=(3, classes)) + noise * generator.gumbel(size=(23, classes))
-        labels, tried = scores.argmax(axis=1), {}
-        for ridge in (30.0, 1.0, 0.1, 0.001):
-            fits = [
-                rehearsal_module._fit(*(a[np.arange(23) % 5 != k] for a in (rows, labels)), classes, ridge)
-                for k in range(5)
-            ]
-            held_out = np.array([fits[k % 5][0] @ rows[k] + fits[k % 5][1] for k in range(23)])
-            chances = softmax(held_out @ contrast_basis(classes), axis=1)[np.arange(23), labels]
-            tried[ridge] = -np.log(chances).mean(), held_out
-        best = min(tried, key=lambda ridge: tried[ridge][0])
-        ridge, held_out = rehearsal_module._cross_validate(rows, labels, classes)
-        assert ridge == best
-        np.testing.assert_allclose(held_out, tried[best][1])
-        chosen.add(best)
-    assert len(chosen) > 1
-    alike = rehearsal_module._cross_validate(rows, np.zeros(23, np.int64), classes)
-    assert alike[0] == 30.0, "the first of those that are as good"
-    assert rehearsal_module._cross_validate(rows[:1], labels[:1], classes)[1].tolist() == [[0.0] * (classes - 1)]
-
-
-def test_accuracies_of_a_world_by_hand() -> None:
-    """The mean chance of the chosen class."""
-    generator = np.random.default_rng(8)
-    chances, scores = generator.dirichlet([2.0, 1.0, 0.5], size=30), generator.normal(size=(2, 30, 2))
-    chances[:, 2] = 0.0
-    chances /= chances.sum(axis=1, keepdims=True)
-    empty = np.zeros(0)
-    world = rehearsal_module._SimulatedData(empty, np.zeros(0, np.int64), empty, np.zeros((30, 1)), empty, chances)
-    plain = []
-    for one in scores:
-        chosen = (one @ contrast_basis(3)).argmax(axis=1)
-        plain.append(np.mean([chances[t, k] for t, k in enumerate(chosen)]))
-    assert world.accuracy(scores) == pytest.approx(np.mean(plain))
-    assert world.accuracy(scores[0]) == pytest.approx(plain[0])
-
-
-@pytest.mark.parametrize("quantile", [0.0, 0.5])
-def test_a_rehearsal_says_what_it_chose(quantile: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that scales every step has no radius; others that of the norms, and the law for its number of entries."""
-    for name, value in {"_WORLDS": (2, 2), "_QUANTILES": (quantile,), "_RANKS": (2,), "_LENGTHS": (1.0,)}.items():
-        monkeypatch.setattr(rehearsal_module, name, value)
-    X, y = table(4, 60, 8, 1.0)
-    model, sizes = fit_public(X[:, :-1], y, 4), list[int]()
-
-    def law(entries: int) -> Noise:
-        sizes.append(entries)
-        return Noise("l2", 0.01 * entries)
-
-    made = rehearse(model, 20, 5, [law])
-    assert (made.plan.rank, made.plan.quantile, made.plan.length) == (2, quantile, 1.0)
-    assert made.noise == Noise("l2", 0.09)
-    assert set(sizes) == {9}
-    assert made.radius == (made.unit if quantile else 0.0)
-    assert made.unit > 0
-    Z = model.coordinates(model.rows, 2, made.plan.power)
-    assert made.limit == pytest.approx(np.quantile(np.sqrt((Z**2).sum(axis=1)), 0.95))
-    assert made.model is model
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 9, 17])

@@ -109,37 +109,3 @@ def test_a_release_of_zeros_is_useless(classes: int, falling: bool) -> None:
     """It gives every row the same class, whatever the noise: no signal, no agreement beyond that of one class."""
     signal = signal_of(np.zeros((classes, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=falling)
     assert signal == Signal(share=0.0, share_std=0.0, agreement=0.0, usual=1.0, useless=True)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("falling", [True, False])
-@pytest.mark.parametrize(("energy", "rows"), [(0.5, 700), (3.0, 300), (40.0, 500)])
-def test_the_estimates_by_their_definition(classes: int, falling: bool, energy: float, rows: int) -> None:
-    """A hundred draws of the signal given the release, on 500 of the rows at most."""
-    generator, basis = np.random.default_rng([classes, rows]), contrast_basis(classes)
-    T = basis.T @ generator.normal(size=(classes - 1, 4))
-    T *= np.sqrt(energy / np.sum(T**2))
-    Z = generator.normal(size=(rows, 4)) + 0.3
-    noise = Energy(1.0, 2 / (4 * (classes - 1)), 4 * (classes - 1))
-    places = np.linspace(0, rows - 1, min(rows, 500)).astype(int)
-    labels = labels_of(Z, T)
-    each, signal = noise.mean / noise.dimension, energy - noise.mean
-    deviation = np.sqrt(noise.variance + 4 * max(signal, 0) * each)
-    prior = 1 / np.array([1, 2, 3, 4]) if falling else np.ones(4)
-    prior = prior / prior.sum() / (classes - 1)
-    coins, agreed, shares = np.random.default_rng(0), [], np.zeros(classes)
-    for _ in range(100):
-        energies = prior * max(signal + deviation * coins.normal(), 1e-12 * energy)
-        share = energies / (energies + each)
-        drawn = share * (basis @ T) + np.sqrt(share * each) * coins.normal(size=(classes - 1, 4))
-        chosen = labels_of(Z[places], basis.T @ drawn)
-        agreed.append(np.mean(chosen == labels[places]))
-        shares += np.bincount(chosen, minlength=classes) / len(places) / 100
-    agreement, usual = np.mean(agreed), shares.max()
-    made = signal_of(T, Z, labels, noise, falling=falling)
-    assert made.share == round(max(0.0, signal / energy), 4)
-    assert made.share_std == round(min(1.0, float(deviation) / energy**2), 4)
-    assert (made.agreement, made.usual) == (pytest.approx(agreement, abs=5.1e-4), pytest.approx(usual, abs=5.1e-4))
-    assert (round(made.agreement, 3), round(made.usual, 3)) == (made.agreement, made.usual)
-    assert made.useless == (agreement - usual < 0.2 * (1 - usual) or signal < np.sqrt(noise.variance))
-    assert made.useless == (energy < 1)

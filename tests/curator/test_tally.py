@@ -35,7 +35,6 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
-from psephos.protocol.wire import Kind
 
 
 class Closed:
@@ -280,14 +279,6 @@ def test_a_part_shaped_to_change_the_sum_is_named_by_five(three_of_five: Closed,
     assert (opened.sums, opened.wrong_holders) == (three_of_five.sums, (1,))
 
 
-@pytest.mark.parametrize("others", list(combinations((2, 3, 4), 2)))
-def test_a_part_shaped_to_change_the_sum_is_detected_by_four(three_of_five: Closed, others: tuple[int, ...]) -> None:
-    """One part more than t tells that one is wrong, not which; then nothing is opened."""
-    shaped = three_of_five.shaped_wrong(1, others)
-    with pytest.raises(WrongPartialDecryptionError, match="different sums"):
-        open_product(three_of_five.product, [shaped, *three_of_five.parts[1:4]])
-
-
 def test_parts_that_open_different_sums_open_nothing_when_one_more_is_refused(three_of_five: Closed) -> None:
     """Holder 1's part fits those of 2 and 3, and 5 is away: the curator does not fall back on fewer parts."""
     shaped = three_of_five.shaped_wrong(1, (2, 4))
@@ -344,43 +335,6 @@ class Curator:
     def requests(self, *holders: int) -> tuple[Post, ...]:
         data = self.awaiting(()).request.encode(self.round)
         return tuple(Post(f"holder {holder}", data, "votes: open", secret=False) for holder in holders)
-
-
-def test_the_curator_asks_t_holders_then_the_others_and_opens(election: Any) -> None:
-    """Two of three holders open; every message and every state is the expected one."""
-    curator = Curator(election, 4)
-    assert curator.tally.name == "curator"
-    decisions = {Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION}
-    assert curator.tally.reads == {Kind.BALLOT, Kind.NOISE_BALLOT} | decisions
-    assert curator.tally.result(curator.state) is None
-    assert curator.closes().posts == curator.requests(1, 2)
-    assert curator.state.state == curator.awaiting((1, 2))
-    first, second, third = (curator.part(holder) for holder in (1, 2, 3))
-    assert curator.hears("holder 1", first.encode(curator.round)).posts == ()
-    assert curator.state.state == curator.awaiting((1, 2), first)
-    late = election.ballot(4, round_=curator.round).encode()
-    with pytest.raises(LateBallotError, match="party 4"):
-        curator.hears("party 4", late, BOARD)
-    confirmation = Confirmation(curator.round.digest, 3, bytes(32)).encode()
-    assert curator.hears("holder 3", confirmation, BOARD).posts == ()
-    assert curator.state.state == curator.awaiting((1, 2), first), "one more than were needed"
-    waiting = curator.state
-    assert curator.on_idle().posts == curator.requests(3)
-    assert curator.state.state == curator.awaiting((1, 2, 3), first)
-    with pytest.raises(ThresholdError, match="1"):
-        curator.on_idle()
-    curator.hears("holder 3", third.encode(curator.round))
-    assert curator.state.state == curator.awaiting((1, 2, 3), first, third), "holder 2 may still answer"
-    assert curator.on_idle().posts == ()
-    expected = OpenedSum(tuple(election.sums(range(4))), (0, 1, 2, 3))
-    assert curator.tally.result(curator.state) == expected
-    with pytest.raises(LateBallotError, match="party 4"):
-        curator.hears("party 4", late, BOARD)
-    assert curator.hears("holder 3", confirmation, BOARD).posts == ()
-    assert curator.tally.on_idle(curator.state) is None
-    curator.state = waiting
-    assert curator.hears("holder 2", second.encode(curator.round)).posts == (), "both that were asked have answered"
-    assert curator.tally.result(curator.state) == expected
 
 
 def test_a_vote_is_closed_at_the_minimum_and_once(election: Any) -> None:

@@ -55,14 +55,6 @@ def test_against_scikit_learn(lam: float, classes: int, hard: bool) -> None:
     np.testing.assert_allclose(minimiser.w, reference(table, targets, lam), atol=2e-8 / lam)
 
 
-def test_two_class_softmax_is_the_logistic_minimiser_in_other_coordinates() -> None:
-    """With W = (-v, v) the softmax risk is the logistic risk of w = 2v with ridge lambda ||v||^2 = lambda/4 ||w||^2."""
-    table, targets = problem(8)
-    double = minimise(table, targets, 2e-3, Softmax()).w
-    single = minimise(table, targets, 1e-3, Logistic()).w
-    np.testing.assert_allclose(double[1] - double[0], single, atol=1e-5)
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_certificate_holds_in_extended_precision(loss: Loss, seed: int) -> None:

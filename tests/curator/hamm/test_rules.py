@@ -61,29 +61,6 @@ def test_the_ridge_never_rises_with_epsilon_nor_with_parties(
     assert all(larger >= smaller for larger, smaller in zip(few, many, strict=True))
 
 
-def test_the_ridge_by_hand() -> None:
-    """Two principal directions of moments 1/2 and 1/8, labels of energies in the ratio 2 : 1; noise of D = 2."""
-    X = np.array([[1.0, 0.0], [0.0, 0.5]])
-    rule = RidgeRule.of(X, 2, Logistic())
-    s, e = np.array([0.5, 0.125]), np.array([2.0, 1.0]) / 3 * 0.25 / 4
-    assert rule.moments == pytest.approx(s)
-    assert rule.energies == pytest.approx(e)
-    correlations = []
-    for lam in RIDGES:
-        noise = 3 * (0.01 / lam / 2.0) ** 2 * s.sum()  # every entry has the mean square (D + 1) (S/epsilon)^2
-        gain = s / (s / 4 + lam)
-        correlations.append((e @ gain) / np.sqrt(e.sum() * (e @ gain**2 + noise)))
-        share = rule.noise_share(lam, 0.01 / lam, 2.0, "spherical-laplace")
-        assert share == pytest.approx(np.sqrt(noise / (e @ gain**2)), rel=1e-6)
-    chosen = rule.choose(lambda lam: Sensitivity(0.01 / lam), 2.0)
-    assert chosen == RIDGES[int(np.argmax(correlations))]
-    assert RIDGES[0] < chosen < RIDGES[-1]
-    assert rule.choose(lambda lam: Sensitivity(1e6 / lam), 0.1) == RIDGES[-1]
-    assert rule.choose(lambda lam: Sensitivity(1e-9 / lam), 64.0) == RIDGES[0]
-    nothing = RidgeRule.of(np.zeros((3, 2)), 2, Logistic())
-    assert nothing.choose(lambda lam: Sensitivity(1 / lam), 1.0) == RIDGES[-1]
-
-
 @pytest.mark.parametrize("labels", ["soft", "majority"])
 def test_the_ridge_depends_on_nothing_that_is_protected(labels: Any) -> None:
     """Not on votes; and where auxiliary rows are private, not on them."""

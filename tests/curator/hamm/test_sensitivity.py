@@ -154,22 +154,6 @@ def test_snapping_moves_neighbours_apart_by_at_most_the_lattice_term():
     assert 0.6 < worst <= 1
 
 
-def test_our_sensitivities_against_the_papers():
-    lam, parties = 1e-4, 1000
-
-    def paper(method, classes):
-        return s.printed(method, lam, parties=parties, classes=classes).value
-
-    assert paper("vote", 2) / row_bounds.binary_majority(lam).value == pytest.approx(
-        2e4 / (2 * s.radius(lam)), rel=1e-9
-    )
-    assert paper("soft", 2) == pytest.approx(2 * row_bounds.binary_soft(lam, parties).value)
-    assert paper("soft", 6) == pytest.approx(row_bounds.multiclass_soft(lam, parties, 6).value)
-    assert paper("vote", 6) > 50 * row_bounds.multiclass_majority(lam, 6).value
-    assert 150 < paper("avg", 6) / s.average(s.radius(lam, 6), parties).value < 160
-    assert 185 < paper("avg", 2) / s.average(s.radius(lam), parties).value < 195
-
-
 # -- every row by hand: lambda = 2, M = 4, N = 8, rho = 1/2, where no cap binds; and all of them where it does
 
 BOTH = "party and one auxiliary sample"
@@ -234,31 +218,6 @@ def test_every_row_of_the_sensitivity_table(row, value, unit, source):
     assert bound.value == pytest.approx(value * (1 + 2.0**-44), rel=5e-16, abs=0)
 
 
-def test_every_row_is_capped_where_lambda_is_small():
-    for classes, rows in (
-        (
-            2,
-            [
-                row_bounds.binary_majority(1e-6),
-                row_bounds.binary_soft(1e-6, 1),
-                row_bounds.binary_soft_private_auxiliary(1e-6, 1, 8),
-            ],
-        ),
-        (2, [row_bounds.binary_majority_private_auxiliary(1e-6, 8)]),
-        (5, [row_bounds.multiclass_majority(1e-6, 5), row_bounds.multiclass_soft(1e-6, 1, 5)]),
-        (
-            5,
-            [
-                row_bounds.multiclass_soft_private_auxiliary(1e-6, 1, 8, 5),
-                row_bounds.multiclass_majority_private_auxiliary(1e-6, 8, 5),
-            ],
-        ),
-    ):
-        for row in rows:
-            assert row.value == pytest.approx(2 * s.radius(1e-6, classes) * (1 + 2.0**-44), rel=5e-16, abs=0)
-    assert s.radius(1e-6) == s.radius(1e-6, 2)
-
-
 # -- what a certificate adds to a norm of 1, in units of 2^-53, where all of its arithmetic is exact
 
 
@@ -281,3 +240,12 @@ def test_an_underestimated_eigenvalue_is_detected_and_raised(monkeypatch):
     right, eigenvalues = s.operator_norm(X), np.linalg.eigvalsh
     monkeypatch.setattr(np.linalg, "eigvalsh", lambda gram: eigenvalues(gram) * (1 - 2.0**-30))
     assert right * (1 - 2.0**-41) <= s.operator_norm(X) <= right * (1 + 2.0**-32)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@pytest.mark.parametrize("labels", ["majority", "soft"])
+@pytest.mark.parametrize("samples", [None, 8])
+def test_every_row_is_capped_where_lambda_is_small(labels, loss, samples):
+    classes = 2 if loss == "logistic" else 5
+    bound = s.risk_minimiser(labels, loss, 1e-6, parties=1, classes=classes, samples=samples)
+    assert bound.value == pytest.approx(2 * s.radius(1e-6, classes) * (1 + 2.0**-44), rel=5e-16, abs=0)

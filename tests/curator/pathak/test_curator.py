@@ -31,12 +31,10 @@ from psephos.protocol.pathak.messages import (
     Ciphertexts,
     GroupKey,
     IndexedShare,
-    Proposal,
     Questions,
     Share,
 )
 from psephos.protocol.pathak.noise import modulus_bits
-from psephos.protocol.pathak.resharing import open_shares
 from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.randomness import SimulationRandomness
@@ -102,23 +100,6 @@ def test_the_curators_keys_must_have_room_for_noise_and_comparisons() -> None:
     small = generate_dgk_key(256, comparison_bits=64, test_key=True, randomness=COINS)
     with pytest.raises(InvalidParameter, match="comparison key"):
         charlie(comparison=small)
-
-
-@pytest.mark.parametrize("variant", ["repaired", "public-bound"])
-def test_the_curator_sends_terms_and_public_keys(variant: str) -> None:
-    agreed = terms(variant=variant)
-    keys = (KEY, COMPARISON) if agreed.finds_smallest else None
-    step = PathakCurator(agreed, keys, test_key=True, randomness=SimulationRandomness(9))._start()
-    public = None if keys is None else (KEY.public_key, COMPARISON.public_key)
-    for number, post in enumerate(step.posts[:4]):
-        assert (post.receiver, post.data) == (party_name(number), Proposal(agreed, public).encode(agreed.digest))
-    if keys is not None:
-        assert len(step.posts) == 4
-    else:  # and, where nothing is compared, a share of zeros
-        bits = modulus_bits(agreed)
-        shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts[4:]]
-        assert [post.receiver for post in step.posts[4:]] == [party_name(number) for number in range(4)]
-        assert open_shares([step.state.own_share, *shares], bits) == [0, 0]
 
 
 # -- stage 1

@@ -21,52 +21,6 @@ def agreed(sizes: tuple[int, ...] = SIZES, dimension: int = 4, **changes: Any) -
     return agree(options, sizes, dimension, bytes(16))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"epsilon": 0.0}, "epsilon is"),
-        ({"epsilon": 64.1}, "epsilon is"),
-        ({"delta": 0.0}, "delta is"),
-        ({"delta": 1.0}, "delta is"),
-        ({"lam": 0.0}, "^lambda must"),
-        ({"steps": 0}, "^the number of steps must"),
-        ({"steps": 1.5}, "^the number of steps must"),
-        ({"variant": "papers"}, "^variant"),
-        ({"on_excess": "ignore"}, "^on_excess"),
-        ({"party_bound": 0.0}, "^the bound of a party's gradient must"),
-        ({"colluders": -1}, "^the number of colluders must be "),
-        ({"dropouts": -1}, "^the number of dropouts must be "),
-        ({"fraction_bits": -1}, "fraction_bits"),
-        ({"fraction_bits": 53}, "fraction_bits"),
-        ({"stop_tolerance": -0.1}, "stopping rule"),
-        ({"stop_tolerance": 0.1, "stop_window": 0}, "stopping rule"),
-        ({"loss": "softmax"}, "binary loss"),
-        ({"loss": "hinge"}, "hinge"),
-    ],
-)
-def test_an_invalid_option_is_named(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(InvalidParameter, match=named):
-        DescentOptions(**wrong).check()
-
-
-@pytest.mark.parametrize(
-    ("sizes", "options", "named"),
-    [
-        ((5,), {}, "at least 2 parties"),
-        ((5, 0), {}, "at least one record"),
-        ((5, 1), {"epsilon": 0.0}, "epsilon"),
-        (SIZES, {"colluders": 3}, "nobody's"),
-        (SIZES, {"dropouts": 2}, "nobody's"),
-        (SIZES, {"colluders": 2, "variant": "gaussian"}, "nobody's"),
-    ],
-)
-def test_impossible_numbers_of_colluders_are_refused(
-    sizes: tuple[int, ...], options: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(InvalidParameter, match=named):
-        agreed(sizes, **options)
-
-
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 @pytest.mark.parametrize("bits", [0, 10, 52])
 def test_the_sensitivity_of_a_sum_holds_on_the_grid_and_in_floating_point(loss: str, bits: int) -> None:
@@ -125,3 +79,35 @@ def test_a_delta_below_the_samplers_is_refused() -> None:
     for delta in (spared, spared / 2):
         with pytest.raises(InvalidParameter, match=r"use at least 6\.5e-18"):
             agreed(variant="gaussian", epsilon=1.0, delta=delta, steps=1)
+
+
+WRONG: list[dict[str, Any]] = [
+    *({"epsilon": value} for value in (0.0, 64.1)),
+    *({"delta": value} for value in (0.0, 1.0)),
+    *({"steps": value} for value in (0, 1.5)),
+    *({"fraction_bits": value} for value in (-1, 53)),
+    *({"loss": value} for value in ("softmax", "hinge")),
+    *({name: -1} for name in ("colluders", "dropouts", "stop_tolerance")),
+    {"stop_tolerance": 0.1, "stop_window": 0},
+    *({name: 0.0} for name in ("lam", "party_bound")),
+    {"variant": "papers"},
+    {"on_excess": "ignore"},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_an_invalid_option_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        DescentOptions(**wrong).check()
+
+
+@pytest.mark.parametrize("sizes", [(5,), (5, 0)])
+def test_a_descent_needs_two_parties_with_records(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidParameter):
+        agreed(sizes)
+
+
+@pytest.mark.parametrize("options", [{"colluders": 3}, {"dropouts": 2}, {"colluders": 2, "variant": "gaussian"}])
+def test_colluders_and_dropouts_leave_an_honest_party(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        agreed(SIZES, **options)

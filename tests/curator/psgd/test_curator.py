@@ -17,7 +17,7 @@ from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.gradients import LocalLoss
-from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DivergenceError, InvalidParameter, PartyVanishedError
@@ -173,38 +173,6 @@ class Walker:
         return [] if missing is None else list(missing.senders)
 
 
-def test_a_descent_step_by_step() -> None:
-    """Every post and what is known after it: the first sum opened by the curator, too, the last one published only."""
-    walker, origin = Walker(), (0.0,) * 4
-    assert walker.curator.name == "curator"
-    assert walker.curator.reads == Tally.reads - {Kind.NOISE_BALLOT} | {Kind.PUBLISHED_SUM}
-    assert walker.posts == walker.announces(1, origin)
-    assert (walker.walking.steps, walker.walking.opened, walker.walking.w.tolist()) == (0, None, list(origin))
-    template = TallyRequest(walker.round.digest, 0b111, bytes(32))
-    posts = walker.vote([[1, 2, 3, 4], [10, 20, 30, 40], [-100, 0, 0, 5]])
-    request = replace(template, product_digest=walker.product.digest).encode(walker.round)
-    assert posts == tuple(Post(f"holder {n}", request, "gradients: open", secret=False) for n in (1, 2))
-    sums = (-89, 22, 33, 49)
-    assert walker.awaited() == ["holder 1", "holder 2", "holder 3"]
-    assert walker.publishes(3, (0, 22, 33, 49)) == ()
-    assert walker.awaited() == ["holder 1", "holder 2"]
-    assert walker.opens(1) == walker.opens(2) == walker.publishes(1, sums) == ()
-    assert (walker.walking.steps, walker.walking.opened, walker.curator.done(walker.state)) == (0, None, False)
-    noisy = np.array(sums) * walker.terms.series.pitch
-    point = walker.terms.descent.step(np.array(origin), noisy, 0)
-    assert walker.publishes(2, sums) == walker.announces(2, tuple(point.tolist()))
-    assert (walker.walking.steps, walker.walking.w.tolist()) == (1, point.tolist())
-    assert walker.walking.opened == OpenedSum(sums, (0, 1, 2), (3,))
-    assert walker.awaited() == ["holder 1", "holder 2", "holder 3"]
-    walker.vote([[0] * 4, [7] * 4, [0] * 4])
-    assert walker.publishes(2, (7,) * 4) == walker.publishes(3, (7,) * 4) == ()
-    assert walker.walking.opened == OpenedSum((7,) * 4, (0, 1, 2))
-    assert (walker.walking.steps, walker.curator.done(walker.state)) == (2, True)
-    assert (walker.awaited(), walker.curator.is_ready(walker.state)) == ([], False)
-    assert walker.curator.on_idle(walker.state) is None
-    assert walker.opens(1) == (), "an answer that comes late is nobody's fault"
-
-
 def test_the_published_sum_counts_and_not_the_curators() -> None:
     walker = Walker()
     walker.vote([[1] * 4, [2] * 4, [3] * 4])
@@ -265,13 +233,6 @@ def test_sampler_deltas_follow_lemma_6(epsilon: float) -> None:
     assert series.truncation == 2.0**-66
 
 
-def test_transcript_variants_hold_for_the_transcript() -> None:
-    for variant in ("halving", "gaussian"):
-        guarantee = agreement_for(variant=variant, steps=20).guarantee
-        assert guarantee.epsilon_final is None
-        assert guarantee.epsilon_transcript == 0.5
-
-
 def test_gaussian_noise_is_calibrated_for_all_steps_and_the_honest() -> None:
     agreement = agreement_for(variant="gaussian", colluders=1, sizes=(50,) * 6)
     series = agreement.series
@@ -280,15 +241,6 @@ def test_gaussian_noise_is_calibrated_for_all_steps_and_the_honest() -> None:
     sigma = math.sqrt(honest * series.step_scale)
     assert 0.0499 < gaussian_delta(math.sqrt(50) * l2, 0.5, sigma) <= 0.05
     assert not any(series.fixed_sigmas)
-
-
-def test_footnote_four() -> None:
-    agreement = agreement_for(variant="footnote-4")
-    sigmas, ridge = bounds.footnote_four(0.5, 0.05, 0.1, (100, 60, 40), 0.25, 4)
-    assert agreement.series.fixed_sigmas == pytest.approx(sigmas, rel=1e-8)
-    assert all(rounded >= exact for rounded, exact in zip(agreement.series.fixed_sigmas, sigmas, strict=True))
-    assert agreement.descent.ridge == 0.1 + ridge
-    assert agreement.sigma > agreement_for().sigma
 
 
 def test_clipping_forfeits_the_papers_claim() -> None:
