@@ -94,15 +94,6 @@ def test_the_direction_is_uniform_on_the_sphere(draws: tuple[np.ndarray, list[Pe
         assert stats.ks_2samp(cosine[long], cosine[~long]).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("classes", [2, 3, 10])
-def test_the_contrast_basis_is_orthonormal_and_sums_to_zero(classes: int) -> None:
-    basis = contrast_basis(classes)
-    np.testing.assert_allclose(basis @ basis.T, np.eye(classes - 1), atol=1e-14)
-    np.testing.assert_allclose(basis.sum(axis=1), 0, atol=1e-14)
-    with pytest.raises(InvalidParameter):
-        contrast_basis(1)
-
-
 def test_the_released_vector_is_on_the_lattice() -> None:
     for seed in range(20):
         released = perturb(

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_TOTAL_BITS, ERROR_WEIGHTS, ErrorGrid, ErrorSums
+from psephos.protocol.grids.error_evaluation import ERROR_ROW, ERROR_WEIGHTS, ErrorGrid, ErrorSums
 from psephos.protocol.grids.evaluation import SHARE_BITS, ShareGrid
 from psephos.protocol.grids.record import NumericLabel
 
@@ -118,58 +117,4 @@ def test_a_party_contributes_its_mean_absolute_error() -> None:
     assert grid.contribution(np.empty((0, 3)), np.empty(0)) == [1 << (SHARE_BITS - 1)]
 
 
-def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
-    others = [replace(GRID, weights=[[2.0], [-1.0], [0.5 + 1e-12]])]
-    others += [replace(GRID, label=replace(LABEL, **{name: 4.0})) for name in ("high", "threshold")]
-    others += [replace(GRID, label=replace(LABEL, low=-4.0))]
-    assert len({GRID.digest, ShareGrid(GRID).digest, *(other.digest for other in others)}) == 6
-    assert GRID.digest == ErrorGrid(GRID.weights, LABEL).digest
-    assert GRID.digest == ErrorGrid(GRID.weights, NumericLabel(-3, 5, 2)).digest
-
-
 NEXT = float(np.nextafter(1.0, 2.0))
-
-
-@pytest.mark.parametrize(
-    ("weights", "label", "why"),
-    [
-        *(
-            (bad, LABEL, "finite weights of shape")
-            for bad in (
-                np.ones((3, 2)),
-                np.ones(3),
-                np.ones((3, 1, 1)),
-                np.ones((0, 1)),
-                np.full((3, 1), np.nan),
-                [[-np.inf]],
-            )
-        ),
-        (np.ones((3, 1)), replace(LABEL, threshold=8.0 * NEXT), "no error is larger"),
-        *(
-            (np.ones((3, 1)), label, "too close")
-            for label in (
-                NumericLabel(0.0, 5e-324, 5e-324),
-                NumericLabel(1.0, NEXT, 1e-20),
-                NumericLabel(NEXT, float(np.nextafter(NEXT, 2.0)), 1e-20),  # their middle is the upper one
-            )
-        ),
-    ],
-)
-def test_a_grid_that_cannot_be_is_refused(weights: Any, label: NumericLabel, why: str) -> None:
-    with pytest.raises(InvalidParameter):
-        ErrorGrid(np.array(weights), label)
-
-
-def test_entries_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert GRID.maximum == 1 << ERROR_TOTAL_BITS > (1 << 24) * max(ERROR_WEIGHTS)
-    assert GRID.minimum == -GRID.maximum
-    X, y = rows_of(np.random.default_rng(1), 1000)
-    total = GRID.row_vectors(X, y).sum(axis=0)
-    assert GRID.contribution(X, y) == total.tolist()
-    for bound in (int(total.max()) - 1, int(total.max()) // 2):
-        monkeypatch.setattr(ErrorGrid, "maximum", bound)
-        monkeypatch.setattr(ErrorGrid, "minimum", -bound)
-        assert GRID.contribution(X, y) == np.clip(total, -bound, bound).tolist()
-    below = GRID.row_vectors(X, np.full(1000, LABEL.low)).sum(axis=0)
-    monkeypatch.setattr(ErrorGrid, "minimum", int(below.min()) + 1)
-    assert min(GRID.contribution(X, np.full(1000, LABEL.low))) == below.min() + 1

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, TOTAL_BITS, WEIGHTS, ScoreGrid, ShareGrid
+from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, WEIGHTS, ScoreGrid, ShareGrid
 
 FEATURES = 3
 
@@ -110,48 +109,3 @@ def test_a_party_contributes_its_share_of_right_predictions() -> None:
     assert grid.contribution(X, [1, 0, 0]) == [(2 << SHARE_BITS) // 3]
     assert grid.contribution(np.empty((0, 2)), np.empty(0, int)) == [1 << (SHARE_BITS - 1)]
     assert grid.contribution(X, [1, 1, 0]) == [grid.maximum]
-
-
-def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
-    grid = ScoreGrid(np.array([[1.0], [0.0]]), np.array([0.0]), 2)
-    others = (
-        ScoreGrid(np.array([[1.0], [1e-9]]), np.array([0.0]), 2),
-        ScoreGrid(np.array([[1.0], [0.0]]), np.array([0.0, 1.0]), 2),
-    )
-    assert len({grid.digest, ShareGrid(grid).digest, *(other.digest for other in others)}) == 4
-    assert grid.digest == ScoreGrid(np.array([[1.0], [0.0]]), np.array([0.0]), 2).digest
-
-
-@pytest.mark.parametrize(
-    ("weights", "edges", "classes"),
-    [
-        (np.ones((2, 2)), [0.0], 2),
-        (np.ones((2, 2)), [1.0], 3),
-        (np.ones((2, 1)), [0.0], 1),
-        (np.ones((0, 1)), [0.0], 2),
-        (np.ones(1), [0.0], 2),
-        (np.ones((1, 1, 1)), [0.0], 2),
-        (np.full((2, 1), np.nan), [0.0], 2),
-        (np.full((2, 1), -np.inf), [0.0], 2),
-        (np.ones((2, 1)), [0.0, 0.0], 2),
-        (np.ones((2, 1)), [0.0, -1.0], 2),
-        (np.ones((2, 1)), [0.0, np.inf], 2),
-        (np.ones((2, 1)), [0.0, np.nan], 2),
-        (np.ones((2, 1)), [[0.0, 1.0]], 2),
-        (np.ones((2, 1)), 0.0, 2),
-        (np.ones((2, 1)), [1.0], 2),
-        (np.ones((2, 1)), [], 2),
-    ],
-)
-def test_a_grid_that_cannot_be_is_refused(weights: Any, edges: Any, classes: int) -> None:
-    with pytest.raises(InvalidParameter):
-        ScoreGrid(weights, np.array(edges), classes)
-
-
-def test_entries_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = ScoreGrid(np.ones((2, 1)), np.zeros(1), 2)
-    assert grid.maximum == 1 << TOTAL_BITS > (1 << 24) * max(WEIGHTS[2])
-    exact = grid.contribution(np.ones((1000, 2)), np.ones(1000, int))
-    monkeypatch.setattr(ScoreGrid, "maximum", max(exact) - 1)
-    clipped = grid.contribution(np.ones((1000, 2)), np.ones(1000, int))
-    assert clipped == [min(entry, max(exact) - 1) for entry in exact] != exact

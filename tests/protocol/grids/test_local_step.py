@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from psephos.curator.statistic import grid_sensitivity
-from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import LocalStepGrid, local_steps, softmax
 from psephos.protocol.grids.own_data import contrast_basis
@@ -107,65 +104,3 @@ def test_a_plan_cannot_make_an_answer_depend_on_a_feature_of_the_rows(norm: Norm
     assert lying.contribution(rows, labels) == [0] * lying.length
     rows[0, 1] = 1.0
     assert 0 < size(lying.contribution(rows, labels), norm) <= 2**24
-
-
-def test_parties_without_rows_and_with_wrong_rows() -> None:
-    own = grid()
-    assert own.contribution(np.zeros((0, 6)), np.zeros(0, int)) == [0] * own.length
-    wrong: list[tuple[Any, Any, str]] = [
-        (np.ones((2, 5)), np.zeros(2, int), "table"),
-        (np.ones(6), np.zeros(6, int), "table"),
-        (np.ones((2, 6)), np.zeros(3, int), "table"),
-        (np.ones((2, 6)), np.zeros((2, 1), int), "table"),
-        (np.full((2, 6), np.nan), np.zeros(2, int), "NaN"),
-        (np.full((2, 6), -np.inf), np.zeros(2, int), "NaN"),
-        (np.ones((2, 6)), np.array([0, 3]), "labels"),
-        (np.ones((2, 6)), np.array([-1, 0]), "labels"),
-        (np.ones((2, 6)), np.array([0.0, 1.0]), "labels"),
-    ]
-    for X, y, _why in wrong:
-        with pytest.raises(DataError):
-            own.contribution(X, y)
-    right = own.contribution(np.ones((2, 6)), np.array([0, 2]))
-    assert any(right)
-    for kind in (np.int8, np.uint8):
-        assert own.contribution(np.ones((2, 6), np.float32), np.array([0, 2], kind)) == right
-    assert own.contribution(np.zeros((0, 6)), []) == [0] * own.length, "labels of no type yet"
-
-
-def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
-    own = grid()
-    others = [
-        replace(own, transform=own.transform + 1e-9),
-        replace(own, offset=own.offset + 1e-9),
-        replace(own, ridge=0.2),
-        replace(own, ridge=math.inf),
-        replace(own, limit=2.0),
-        replace(own, radius=1.0),
-        replace(own, norm="l1"),
-    ]
-    assert len({own.digest, *(other.digest for other in others)}) == 8
-    assert grid().digest == own.digest
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        *(({"ridge": bad}, "positive ridge") for bad in (0.0, -1.0, math.nan)),
-        *(({"limit": bad}, "positive ridge and limit") for bad in (0.0, -1.0, math.inf, math.nan)),
-        *(({"radius": bad}, "a radius of at least 0") for bad in (-1e-300, math.inf, math.nan)),
-        ({"norm": "l3"}, "'l3'"),
-        *(
-            ({name: bad}, f"the {name} of a step must be")
-            for name in ("transform", "offset")
-            for bad in (np.ones(6), np.ones((6, 0)), np.ones((6, 1, 1)), np.full((6, 2), math.nan), [[-math.inf]] * 6)
-        ),
-        ({"offset": np.zeros((6, 1))}, r"\(6, 2\)"),
-        ({"offset": np.zeros((5, 2))}, r"\(6, 2\)"),
-        ({"classes": 4}, r"\(6, 3\)"),
-        ({"classes": 1}, "classes"),
-    ],
-)
-def test_terms_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
-    with pytest.raises(InvalidParameter):
-        replace(grid(), **change)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis, unit_rows
 from psephos.protocol.grids.rows import in_coordinates
 
@@ -36,13 +35,6 @@ def test_rows_have_length_one_whatever_their_size() -> None:
     assert in_coordinates(np.array([[1.0, 2, 3], [0, 0, 1]]), TRANSFORM).tolist() == [[10.0, 1.5], [3.0, 0.5]]
 
 
-def test_different_grids_have_different_digests() -> None:
-    others = [OwnDataGrid(TRANSFORM, 2), WHITENED, OwnDataGrid(TRANSFORM.T, 3), OwnDataGrid(2 * TRANSFORM, 3)]
-    others.append(OwnDataGrid(TRANSFORM.reshape(2, 3), 3))
-    assert len({GRID.digest, *(other.digest for other in others)}) == 6
-    assert OwnDataGrid(np.asfortranarray(TRANSFORM), 3).digest == GRID.digest
-
-
 def test_a_vector_is_the_direction_of_its_statistic() -> None:
     rows, labels = np.array([[2.0, 0, 0], [0, 0, 5], [0, 3, 0]]), np.array([0, 2, 2], dtype=np.uint8)
     Z = TRANSFORM[[0, 2, 1]]
@@ -65,19 +57,3 @@ def test_a_vector_is_the_direction_of_its_statistic() -> None:
     assert np.allclose(arguments[0], Z)
     assert arguments[1].tolist() == [0, 2, 2]
     assert arguments[1].dtype == np.int64
-
-
-def test_a_party_without_rows_contributes_zeros() -> None:
-    def never(z: Any, y: Any) -> Any:
-        raise AssertionError
-
-    assert GRID.contribution(np.zeros((0, 3)), []) == [0] * 4
-    assert WHITENED.contribution(np.zeros((0, 3)), [], never) == [0] * 4
-    assert GRID.contribution(np.zeros((2, 3)), [0, 1]) == [0] * 4
-
-
-def test_only_whitened_averages_train_a_classifier() -> None:
-    with pytest.raises(InvalidParameter):
-        GRID.contribution([[1.0, 2, 3]], [0], lambda z, y: z)
-    with pytest.raises(InvalidParameter):
-        WHITENED.contribution([[1.0, 2, 3]], [0])

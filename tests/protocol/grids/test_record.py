@@ -21,7 +21,6 @@ from psephos.protocol.grids.record import (
     RESIDUAL_BITS,
     SCORE_STEPS,
     TABLES,
-    TOTAL_BITS,
     Norm,
     NumericLabel,
     PartyBall,
@@ -112,15 +111,6 @@ def test_a_row_has_the_same_vector_among_any_others(classes: int, norm: Norm) ->
     assert np.array_equal(mixed[len(other) :], together)
 
 
-@pytest.mark.parametrize(("classes", "norm"), GRIDS)
-def test_a_party_sends_the_sum_of_its_rows(classes: int, norm: Norm) -> None:
-    grid = grid_of(classes, norm)
-    X, y = rows_of(3, 50, classes)
-    assert grid.contribution(X, y) == grid.row_vectors(X, y).sum(axis=0).tolist()
-    assert grid.contribution(X[::-1], y[::-1]) == grid.contribution(X, y)
-    assert grid.contribution(X[:0], y[:0]) == [0] * grid.length
-
-
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_vector_is_the_gradient_and_the_bound_of_the_second_derivative(norm: Norm) -> None:
     """Compared with the formulas in floating point; the integers are rounded by less than 2^-14 of the largest one."""
@@ -166,17 +156,6 @@ def test_a_row_without_finite_coordinates_contributes_zeros() -> None:
     grid = grid_of()
     X = np.array([[1.0, 2, 3, 4, 0.0], [0.0, 0, 0, 0, 0.0], [1e300, -1e300, 1e300, 1e300, 1e-300]])
     assert not grid.row_vectors(X, np.array([0, 1, 1])).any()
-
-
-def test_an_entry_of_a_party_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clipping is monotone and moves no two sums apart, so it costs no sensitivity; the range sizes the slots."""
-    assert (grid_of().maximum, grid_of().minimum) == (2**TOTAL_BITS, -(2**TOTAL_BITS))
-    monkeypatch.setattr("psephos.protocol.grids.record.TOTAL_BITS", ENTRY_BITS + 1)
-    grid = grid_of()
-    X, y = rows_of(7, 1000)
-    clipped = grid.contribution(X, y)
-    assert max(clipped) == 2 ** (ENTRY_BITS + 1)
-    assert clipped == np.clip(grid.row_vectors(X, y).sum(axis=0), grid.minimum, grid.maximum).tolist()
 
 
 def test_a_person_counts_as_one_row_whatever_the_number_of_rows() -> None:
@@ -226,64 +205,8 @@ def test_truncation_moves_two_persons_apart_by_as_little_as_two_rows() -> None:
         assert grid.contribution(*row, np.zeros(1, int)) == grid.contribution(*row)
 
 
-VALID: dict[str, Any] = {"transform": np.ones((3, 2)), "constant": 0.5, "offset": np.zeros((3, 1)), "classes": 2}
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        *(
-            ({name: bad}, f"the {name} of a record step must be")
-            for name in ("transform", "offset")
-            for bad in (np.ones(3), np.ones((3, 0)), np.ones((3, 1, 1)), np.full((3, 1), math.nan), [[-math.inf]] * 3)
-        ),
-        ({"offset": np.zeros((2, 1))}, r"\(3, 1\)"),
-        ({"offset": np.zeros((3, 2))}, r"\(3, 1\)"),
-        ({"classes": 3}, r"\(3, 2\)"),
-        ({"classes": 1}, "two classes or more, or one numeric label"),
-        ({"classes": 0}, "two classes"),
-        *(({"constant": bad}, "constant coordinate") for bad in (0.0, -1.0, math.inf, math.nan)),
-        ({"norm": "l3"}, "'l3'"),
-        ({"ball": PartyBall(np.zeros(8, int), 1)}, "must have 9 entries"),
-        ({"ball": PartyBall(np.zeros(10, int), 1)}, "must have 9 entries"),
-    ],
-)
-def test_invalid_grids_are_rejected(change: dict[str, Any], why: str) -> None:
-    with pytest.raises(InvalidParameter):
-        RecordGrid(**VALID | change)
-
-
-@pytest.mark.parametrize(
-    ("norm", "inside", "outside"),
-    [
-        ("l1", [[4.0, 0, 0], [-2.0, 1, 1], [0, 0, -4]], [[4.0, 0, 1], [-2.0, -2, 1], [0, 0, -5]]),
-        ("l2", [[4.0, 0, 0], [2.0, -2, 2], [0, 0, -4]], [[4.0, 0, 1], [3.0, -3, 0], [0, 0, -5]]),
-    ],
-)
-def test_a_row_outside_of_its_ball_is_seen_on_the_integers(
-    norm: Norm, inside: list[list[float]], outside: list[list[float]]
-) -> None:
-    """The last check, which no row should need: coordinates and residuals of norm 2^2."""
-    rows = np.array(inside + outside)
-    assert replace(grid_of(), norm=norm)._inside(rows, 2).tolist() == [True] * 3 + [False] * 3
-
-
-def test_different_grids_have_different_digests() -> None:
-    grid = grid_of()
-    changes: list[dict[str, Any]] = [
-        {"constant": 0.5},
-        {"norm": "l1"},
-        {"offset": grid.offset * 2},
-        {"transform": grid.transform * 2},
-    ]
-    digests = {grid.digest, *(replace(grid, **change).digest for change in changes)}
-    assert len(digests) == 5
-    assert replace(grid, transform=np.asfortranarray(grid.transform)).digest == grid.digest
-
-
 # -- numeric labels
 
-FARTHEST = (-1.7e308, 1.7e308, 1.0)
 """Finite bounds whose distance is not finite."""
 
 
@@ -338,17 +261,6 @@ def test_hubers_weight_bounds_the_loss() -> None:
     assert (bound - huber(other)).min() >= -1e-12
 
 
-def test_a_row_of_a_numeric_label_has_the_same_vector_among_any_others() -> None:
-    grid = numeric_grid(rank=11)
-    X, _ = rows_of(5, 37)
-    y = numeric_labels(6, 37)
-    together = grid.row_vectors(X, y)
-    for number in range(len(y)):
-        assert np.array_equal(grid.row_vectors(X[[number]], y[[number]])[0], together[number])
-    order = np.random.default_rng(7).permutation(37)
-    assert grid.contribution(X[order], y[order]) == together.sum(axis=0).tolist()
-
-
 def test_predictions_are_clipped_to_the_bounds_of_the_label() -> None:
     grid = numeric_grid()
     X, _ = rows_of(9, 50)
@@ -362,22 +274,6 @@ def test_predictions_are_clipped_to_the_bounds_of_the_label() -> None:
         grid_of().public_predictions(X)
     with pytest.raises(InvalidParameter):
         grid_of().predict(grid.offset[:, 0], X)
-
-
-def test_invalid_numeric_labels_are_rejected() -> None:
-    for numbers in (
-        (1.0, 1.0, 1.0),
-        (2.0, 1.0, 1.0),
-        (0.0, 1.0, 0.0),
-        (0.0, math.inf, 1.0),
-        (0.0, 1.0, math.nan),
-        FARTHEST,
-    ):
-        with pytest.raises(InvalidParameter):
-            NumericLabel(*numbers)
-    for change in ({"label": NUMERIC}, {"classes": 1}):
-        with pytest.raises(InvalidParameter):
-            replace(grid_of(), **change)
 
 
 # -- a party's ball
@@ -422,21 +318,3 @@ def test_a_party_sends_the_average_of_its_rows_less_the_centre() -> None:
     clipped, whole = np.array(small.contribution(X, y)), np.array(grid.contribution(X, y))
     assert np.abs(clipped - whole * (2 * RADIUS / norms(whole[None], "l2")[0])).max() < 1.001
     assert (small.minimum, small.maximum) == (-2 * RADIUS, 2 * RADIUS)
-
-
-@pytest.mark.parametrize(("norm", "entries"), [("l1", [3, -5]), ("l2", [-6, 8])])
-def test_an_average_outside_of_the_ball_is_seen_on_the_integers(
-    norm: Norm, entries: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last check, which needs a wrong factor to fail: a vector on the sphere passes, a longer one is not sent."""
-    monkeypatch.setattr("psephos.protocol.grids.record._INSIDE", 1.0)
-    grid, radius = numeric_grid(norm), {"l1": 8, "l2": 10}[norm]
-    centre = np.zeros(grid.length, int)
-    total = np.array(entries + [0] * (grid.length - 2))
-    assert grid._inside_ball(PartyBall(centre, radius), 3 * total, 3) == total.tolist()
-    shorter = np.array(grid._inside_ball(PartyBall(centre, radius - 1), 3 * total, 3))
-    assert np.abs(shorter[:2] - np.array(entries) * (radius - 1) / radius).max() < 1
-    monkeypatch.setattr("psephos.protocol.grids.record._INSIDE", 1.5)
-    assert grid._inside_ball(PartyBall(centre, radius), 3 * total, 3) == total.tolist()
-    assert not any(grid._inside_ball(PartyBall(centre, radius - 1), 3 * total, 3))
-    assert not any(grid._inside_ball(PartyBall(centre, radius), total, 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,22 +33,6 @@ def test_votes_on_points_are_like_rows_of_ones_own() -> None:
         labelled = VoteDirectionGrid(points, 3, norm)  # type: ignore[arg-type]
         vectors = own.contribution(POINTS, [0, 1, 1, 2]), labelled.contribution([0, 1, 1, 2])
         assert np.abs(np.subtract(*vectors)).max() <= 1
-
-
-def test_grids_are_told_apart() -> None:
-    others = [
-        replace(GRID, norm="l2"),
-        replace(GRID, classes=4),
-        replace(GRID, points=POINTS[:3]),
-        replace(GRID, points=POINTS.T),
-        OwnDataGrid(POINTS, 3),
-    ]
-    assert len({GRID.digest, *(other.digest for other in others)}) == 6
-    assert VoteDirectionGrid(np.asfortranarray(POINTS), 3, "l1").digest == GRID.digest
-    assert (GRID.length, GRID.rank, GRID.samples, GRID.maximum, GRID.minimum) == (4, 2, 4, 2**24, -(2**24))
-    assert repr(GRID) == "<VoteDirectionGrid of 4 points, 3 classes>"
-    with pytest.raises(ValueError, match="read-only"):
-        GRID.points[0, 0] = 1
 
 
 @pytest.mark.parametrize(

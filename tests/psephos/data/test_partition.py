@@ -16,38 +16,11 @@ from psephos.data.partition import DataOptions, load_split
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.evaluation import EvaluationOptions
-from psephos.simulation.options import HolderOptions, JobOptions, SumOptions, TallyOptions
+from psephos.simulation.options import JobOptions, SumOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
 
 SMALL = DataOptions(parties=4)
-
-
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
-        ({"parties": 1}, "at least 2 parties, not 1"),
-        ({"absent": 1.0}, r"--absent"),
-        ({"absent": -0.01}, r"--absent"),
-        ({"absent": float("nan")}, r"--absent"),
-        ({"sizes": "alphabetical"}, "sizes is one of equal, dirichlet, shards"),
-        ({"sizes": "5,6,7"}, "--sizes has 3"),
-        ({"sizes": "5,6,7,8,9"}, "--sizes has 5"),
-        ({"sizes": "5,6,7,8", "samples_per_party": 5}, "--samples-per-party"),
-        ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "shards"}, "--party"),
-        ({"data": "t.csv", "label": "y", "party": "who", "public": "9", "sizes": "5,6,7,8"}, "--party"),
-        ({"label": "y"}, "--label is about your own table"),
-        ({"data": "t.csv"}, "--data needs --label"),
-        ({"data": "t.csv", "label": "y"}, "--public.*--schema"),
-        ({"held_out": 0.0}, "--held-out is about your own table"),
-        ({"classes": ("a", "b")}, "--classes is about your own table"),
-        ({"data": "t.csv", "label": "y", "held_out": 1.0}, "--held-out is a share"),
-    ],
-    ids=str,
-)
-def test_invalid_options_are_refused(one: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        replace(SMALL, **one).check()
 
 
 OF_RECORDS = [
@@ -154,27 +127,6 @@ def test_the_party_column_determines_the_number_of_parties(table: dict[str, Any]
     assert options.parties == 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "expected"),
-    [
-        (TallyOptions, {"parties": 50}, (5, 3)),
-        (TallyOptions, {"parties": 3}, (3, 2)),
-        (TallyOptions, {"parties": 2}, (2, 2)),
-        (TallyOptions, {"parties": 9, "holders": 8}, (8, 5)),
-        (TallyOptions, {"parties": 9, "threshold": 5}, (5, 5)),
-        (PsgdOptions, {"parties": 15}, (3, 2)),
-        (PsgdOptions, {"parties": 2}, (2, 2)),
-    ],
-)
-def test_default_holders_and_threshold(
-    kind: type[HolderOptions], options: dict[str, int], expected: tuple[int, int]
-) -> None:
-    chosen = kind(**options)
-    chosen.check()
-    assert (chosen.key_holders, chosen.opening_threshold) == expected
-    assert (chosen.plain()["holders"], chosen.plain()["threshold"]) == expected
-
-
 def test_a_table_without_party_column_is_split(table: dict[str, Any]) -> None:
     options = DataOptions(**table, parties=3, sizes="dirichlet", concentration=3.0, seed=2)
     chosen, split = load_split(options)
@@ -185,14 +137,33 @@ def test_a_table_without_party_column_is_split(table: dict[str, Any]) -> None:
     same(fixed, OwnTable(options).deal(3, 2, sizes=[3, 4, 5], concentration=3.0))
 
 
-def test_given_data_replaces_named_data(table: dict[str, Any]) -> None:
-    data, options = load("digits"), DataOptions(**table, parties=3)
-    split = load_split(options, data)[1]
-    assert split.dataset is data
-    assert load_split(options, split)[1] is split
-
-
 def test_comparison_needs_held_out_rows(table: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
         load_split(DataOptions(**table, parties=3, held_out=0.0))
     assert DataOptions().compares is True
+
+
+OWN = {"data": "t.csv", "label": "y"}
+WRONG: list[dict[str, Any]] = [
+    {"parties": 1},
+    *({"absent": share} for share in (1.0, -0.01, float("nan"))),
+    *({"sizes": sizes} for sizes in ("alphabetical", "5,6,7", "5,6,7,8,9")),
+    {"sizes": "5,6,7,8", "samples_per_party": 5},
+    *({**OWN, "party": "who", "public": "9", "sizes": sizes} for sizes in ("shards", "5,6,7,8")),
+    *({name: "y"} for name in ("label", "party", "public", "schema")),
+    *({name: ("a", "b")} for name in ("classes", "ignore", "text")),
+    *({"held_out": share} for share in (0.0, 1.5)),
+    {"other_labels": "drop"},
+    {"data": "t.csv"},
+    OWN,
+    {**OWN, "schema": "s.toml", "held_out": 1.0},
+    {**OWN, "schema": "s.toml", "text": ("x",)},
+    {"budget_limit": "1"},
+]
+
+
+@pytest.mark.parametrize("one", WRONG, ids=str)
+def test_invalid_options_are_refused(one: dict[str, Any]) -> None:
+    """Among them whatever is about a table of one's own, without one."""
+    with pytest.raises(InvalidParameter):
+        replace(SMALL, **one).check()
