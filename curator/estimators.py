@@ -43,14 +43,9 @@ Array = NDArray[np.float64]
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted linear classifier, as the users of a release get it.
+    """A fitted linear classifier, as the users of a release get it, with scikit-learn's attributes.
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (K,)
-    coef_ : ndarray of shape (1, d) for two classes (a positive score is `classes_[1]`), (K, d) for more
-    intercept_ : ndarray of shape (1,) or (K,)
-    n_features_in_ : int
+    `coef_` is (1, d) for two classes, where a positive score is `classes_[1]`, and (K, d) for more.
     """
 
     classes_: NDArray[Any]
@@ -72,9 +67,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinearClassifier:
         """Raise InvalidParameter: a released classifier cannot be fitted again."""
-        raise InvalidParameter(
-            f"a {type(self).__name__} is fitted when it is released; run another release to learn from other data"
-        )
+        raise InvalidParameter(f"a {type(self).__name__} is fitted when it is released: run another release")
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         try:
@@ -118,10 +111,7 @@ class _PrivateClassifier(LinearClassifier):
         if self.random_state is None:
             return SYSTEM
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
-            raise InvalidParameter(
-                "random_state must be None (noise from the operating system) or an integer (simulation only); NumPy "
-                "generators are not accepted"
-            )
+            raise InvalidParameter("random_state must be None (noise from the system) or an integer (for simulations)")
         return SimulationRandomness(int(self.random_state), "estimator")
 
     def _labels_of(self, y: ArrayLike) -> NDArray[np.int64]:
@@ -166,16 +156,12 @@ class VoteClassifier(_PrivateClassifier):
         None: noise from the operating system. An int: noise from a seeded generator, **for simulation only**: whoever
         knows the seed can take the noise off again.
 
-    Attributes
-    ----------
-    classes_, coef_, intercept_ : as those of `LinearClassifier`; coef_ is private if epsilon is not None
-    sensitivity_ : psephos.curator.hamm.sensitivity.Sensitivity
-        What the noise covers (of the exact minimiser, when epsilon is None).
+    Attributes, besides those of scikit-learn
+    -----------------------------------------
+    sensitivity_ : what the noise covers (of the exact minimiser, when epsilon is None)
     released_ : the release, or the plan it followed, with epsilon, delta and mechanism; None without noise
     noise_source_ : 'system', 'simulation' or 'none'
-    parties_ : int
-        M.
-    n_features_in_, feature_names_in_ : as in scikit-learn.
+    parties_ : M
     """
 
     @abstractmethod
@@ -183,24 +169,11 @@ class VoteClassifier(_PrivateClassifier):
         """Return the weights (d,) or (K, d); set `sensitivity_` and `released_`."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> VoteClassifier:
-        """Fit to auxiliary samples and the parties' votes on them.
+        """Fit to auxiliary samples (N, d) and the parties' votes on them.
 
-        Parameters
-        ----------
-        X : array of shape (N, d)
-            The auxiliary features.
-        y : integer array of shape (N, K), or array of shape (N,)
-            Counts of votes, every row summing to the number of parties M. Or a list of labels, which is taken as the
-            ballot of a single party (M = 1): all labels are then protected together, and the noise is large.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError, NormError, InvalidParameter
-            X, y or a parameter cannot be used.
+        `y` are counts of votes, integers (N, K), every row summing to the number of parties M; or a list of labels,
+        (N,), which is taken as the ballot of a single party (M = 1): all labels are then protected together, and the
+        noise is large. Raises DataError, NormError or InvalidParameter for input or parameters that cannot be used.
         """
         randomness = self._randomness()
         rows = self._rows(X, reset=True)
@@ -230,7 +203,7 @@ def _has_probabilities(classifier: RiskClassifier) -> bool:
 
 
 class RiskClassifier(VoteClassifier):
-    """Base of Hamm's two algorithms: empirical risk minimisation with output perturbation.
+    """Base of Hamm's two algorithms: empirical risk minimisation with output perturbation. `lam_` is lambda of the fit.
 
     Parameters, besides those of `VoteClassifier`
     ---------------------------------------------
@@ -247,11 +220,6 @@ class RiskClassifier(VoteClassifier):
         not change its predicted class.
     tolerance : float, default=1e-9
         tau, the solver's certified gradient norm; a public number that enters the sensitivity.
-
-    Attributes, besides those of `VoteClassifier`
-    ---------------------------------------------
-    lam_ : float
-        The lambda of the fit.
     """
 
     _labels: Labels
@@ -443,10 +411,8 @@ class PateClassifier(VoteClassifier):
 class OwnDataClassifier(StatisticClassifier):
     """Classifier from the noisy statistic of the parties' own rows; each party contributes a vector of norm 1.
 
-    Parameters and attributes are those of `StatisticClassifier`, and:
-
-    Parameters
-    ----------
+    Parameters, besides those of `StatisticClassifier`
+    --------------------------------------------------
     auxiliary : array of shape (N, d) or None, default=None
         Public features, which define the coordinates of the rows. None uses the rows themselves, which discloses
         information about them and is allowed with `epsilon=None` only.
@@ -471,38 +437,18 @@ class OwnDataClassifier(StatisticClassifier):
         self.auxiliary = auxiliary
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> OwnDataClassifier:
-        """Fit to the rows of all parties.
+        """Fit to the rows (n, d) of all parties, their labels (n,), and the party that owns each row, (n,).
 
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            The rows of all parties.
-        y : array of shape (n,)
-            Their labels.
-        groups : array of shape (n,) or None, default=None
-            The party that owns each row; None: one party owns all rows.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError, InvalidParameter
-            The data or a parameter cannot be used.
+        Without `groups` one party owns all rows. Raises DataError or InvalidParameter for what cannot be used.
         """
         randomness = self._randomness()
         rows = self._rows(X, reset=True)
         labels = self._labels_of(y)
         if self.auxiliary is None and self.epsilon is not None:
-            raise InvalidParameter(
-                "the coordinates of the rows must be public: give auxiliary=, an array of public features"
-            )
+            raise InvalidParameter("coordinates of the rows must be public: give auxiliary=, public features")
         owners = np.zeros(len(rows)) if groups is None else np.asarray(groups)
         if len(labels) != len(rows) or owners.shape != labels.shape:
-            raise DataError(
-                f"X has {len(rows)} rows, y {len(labels)} labels and groups {len(owners)} entries; these must be equal"
-            )
+            raise DataError(f"X has {len(rows)} rows, y {len(labels)} labels and groups {len(owners)} entries")
         public = rows if self.auxiliary is None else np.asarray(self.auxiliary, dtype=np.float64)
         names = np.unique(owners)
         self.parties_ = len(names)

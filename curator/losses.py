@@ -4,59 +4,33 @@ Hamm 2016, section 2.2, asks of a binary loss l(t), t = w.x for the positive cla
 differentiable, that |l'| <= 1 and that l' is c-Lipschitz. A soft label a weighs the two classes: a l(t) + (1 - a) l(-t)
 (equation 14). Softmax (appendix B) has one score per class: log(sum_k exp z_k) - sum_k alpha_k z_k.
 
-Scores are (N,) for a binary loss, (N, K) for softmax; targets (N, K), rows summing to 1. Nothing overflows for finite
-scores.
+A `Loss` has
+
+* `binary`: whether there is one score per sample (two classes), (N,), rather than one per class, (N, K);
+* `smoothness`, c: the derivative with respect to the scores is c-Lipschitz in L2, so with ||x|| <= 1 the risk is
+c-smooth;
+* `lipschitz`: the largest L2 norm of the derivative with respect to one sample's scores;
+* `at_zero`: the loss of all-zero scores, which is the same for every target;
+* `value` (N,) and `derivative`, of the scores' shape, for targets (N, K), rows summing to 1;
+* `curvature`: of a binary loss the second derivative, (N,), either one-sided value where the Huber loss has none; of
+  softmax p, (N, K), whose second derivative is diag(p) - p p^T.
+
+Nothing overflows for finite scores.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
+from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
 
 Array = NDArray[np.float64]
-
-
-class Loss(Protocol):
-    """Interface of a loss, for the solver and the sensitivity bounds."""
-
-    @property
-    def name(self) -> str:
-        """Name: 'logistic', 'huber' or 'softmax'."""
-
-    @property
-    def binary(self) -> bool:
-        """Whether there is one score per sample (two classes) rather than one per class."""
-
-    @property
-    def smoothness(self) -> float:
-        """c: the derivative with respect to the scores is c-Lipschitz (in L2). With ||x|| <= 1 the risk is c-smooth."""
-
-    @property
-    def lipschitz(self) -> float:
-        """The largest L2 norm of the derivative with respect to one sample's scores."""
-
-    def at_zero(self, classes: int) -> float:
-        """Return the loss of all-zero scores, which is the same for every target."""
-
-    def value(self, scores: Array, targets: Array) -> Array:
-        """Return the loss of each sample, shape (N,)."""
-
-    def derivative(self, scores: Array, targets: Array) -> Array:
-        """Return the derivative with respect to the scores, of the scores' shape."""
-
-    def curvature(self, scores: Array, targets: Array) -> Array:
-        """Return what determines the second derivative with respect to the scores.
-
-        Binary: the second derivative itself, shape (N,); either one-sided value where the Huber loss has none. Softmax:
-        p = softmax(z), shape (N, K), whose second derivative is diag(p) - p p^T.
-        """
 
 
 @dataclass(frozen=True)
@@ -107,11 +81,7 @@ class Huber:
     lipschitz = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.half_width) and self.half_width > 0):
-            raise InvalidParameter(
-                f"the half width of the approximate hinge must be positive and finite, not {self.half_width}; "
-                "0.5 is the usual choice"
-            )
+        check_positive(self.half_width, "the half width of the approximate hinge")
 
     @property
     def smoothness(self) -> float:
@@ -177,18 +147,18 @@ class Softmax:
         return probabilities
 
 
+Loss = Logistic | Huber | Softmax
+
+
 def loss_named(name: str, classes: int, *, half_width: float = 0.5) -> Loss:
     """Return 'logistic' (softmax for more than two classes), 'softmax', or 'huber' with h the `half_width`."""
-    if classes < 2:
-        raise InvalidParameter(f"the number of classes must be at least 2, not {classes}")
+    check_count(classes, "the number of classes", 2)
     if name == "softmax" or (name == "logistic" and classes > 2):
         return Softmax()
     if name == "logistic":
         return Logistic()
     if name == "huber":
         if classes > 2:
-            raise InvalidParameter(
-                f"the approximate hinge is for two classes, and there are {classes}; use loss='logistic' (softmax)"
-            )
+            raise InvalidParameter(f"the hinge is for two classes, and there are {classes}: use loss='logistic'")
         return Huber(half_width)
     raise InvalidParameter(f"unknown loss {name!r}; choose 'logistic', 'huber' or 'softmax'")

@@ -34,8 +34,8 @@ from psephos.curator.statistic import (
     StatisticRelease,
     fit_statistic,
     plan_statistic,
-    release_statistic,
     release_sum,
+    total_of,
 )
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
 from psephos.protocol.randomness import Randomness
@@ -45,15 +45,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ReleaseRequest:
-    """Parameters of a release that all methods share.
-
-    Attributes:
-        epsilon: privacy parameter.
-        delta: for Gaussian noise.
-        mechanism: the noise.
-        lam: lambda; None uses the method's rule.
-        protect_auxiliary: also protect one auxiliary sample.
-    """
+    """Parameters that all methods share; `lam` None uses the method's rule, `delta` is for Gaussian noise."""
 
     epsilon: float
     delta: float
@@ -111,8 +103,7 @@ class Method:
     Attributes:
         nonprivate: fits the classifier without noise, (d,) or (K, d); a secret of the simulation.
         draw: draws one private release, (d,) or (K, d); every call is a release of its own.
-        sensitivity: sensitivity of the vector that gets the noise, rounding included; None where no party is asked.
-        event: privacy cost of one release; None where no party is asked.
+        sensitivity, event: of the vector that gets the noise, and the cost of a release; None where no party is asked.
         chosen: parameters that the method's public rule, or the caller, chose.
         signal: how much of the last release is signal; None where that is not computed, or before any release.
     """
@@ -147,15 +138,9 @@ def erm_method(
     request: ReleaseRequest,
     fit: Callable[[float], Minimiser] | None = None,
 ) -> Method:
-    """Hamm's Algorithm 1 ("majority") or 2 ("soft") by output perturbation.
+    """Hamm's Algorithm 1 ("majority") or 2 ("soft") by output perturbation, from counts (N, K) and rows (N, d).
 
-    Args:
-        labels: "majority" or "soft".
-        counts: int64 (N, K), votes per auxiliary sample and class, every row summing to M.
-        auxiliary: float64 (N, d), rows of norm at most 1.
-        loss: the loss.
-        request: the parameters of the release.
-        fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
+    `fit` is an `erm_fit` of the same arguments, to share its minimisers among several requests.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
     fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
@@ -221,24 +206,16 @@ def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float
 
 def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseRequest) -> Method:
     """Statistic of votes from counts (N, K), with the curator's noise (docs/theory.md, "The statistic release")."""
-    parties = int(counts[0].sum())
     plan = plan_statistic(
         auxiliary,
         counts.shape[1],
-        parties,
+        int(counts[0].sum()),
         epsilon=request.epsilon,
         delta=request.delta,
         mechanism=request.mechanism,
     )
-
-    signal = SignalEstimator()
-
-    def draw(randomness: Randomness) -> Array:
-        return signal.note_statistic(release_statistic(counts, plan, randomness))
-
     nonprivate = partial(statistic_nonprivate, counts, auxiliary, request.lam or HAMM_LAMBDA)
-    chosen = statistic_choices(plan, request.mechanism)
-    return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
+    return _sum_method(total_of(counts, plan), plan, nonprivate, request.mechanism)
 
 
 def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array] | None = None) -> Method:
@@ -247,15 +224,17 @@ def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[
     `nonprivate` fits the classifier without noise; None uses the plan's coordinates, whose number depends on epsilon.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
-    chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalEstimator()
-    return Method(
-        nonprivate or (lambda: exact),
-        lambda randomness: signal.note_statistic(release_sum(total, plan, randomness)),
-        plan.sensitivity,
-        plan.event,
-        chosen,
-        signal,
-    )
+    return _sum_method(total, plan, nonprivate or (lambda: exact), type(plan.mechanism).__name__)
+
+
+def _sum_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array], mechanism: str) -> Method:
+    """Return the method that adds a plan's noise to the exact sum of the parties' vectors."""
+    signal = SignalEstimator()
+
+    def draw(randomness: Randomness) -> Array:
+        return signal.note_statistic(release_sum(total, plan, randomness))
+
+    return Method(nonprivate, draw, plan.sensitivity, plan.event, statistic_choices(plan, mechanism), signal)
 
 
 def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:

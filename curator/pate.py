@@ -42,16 +42,7 @@ STUDENT_RIDGE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class PatePlan:
-    """The public parameters of a PATE release.
-
-    Attributes:
-        queries: int64 (Q,), indices of the public samples that are answered.
-        classes: K.
-        parties: M.
-        epsilon, delta: privacy parameters; delta is 0 for LNMax.
-        sensitivity: of all Q K counts together, in the mechanism's norm.
-        mechanism: noise on the counts.
-    """
+    """The public parameters of a PATE release: `queries` are the indices of the answered samples, int64 (Q,)."""
 
     queries: NDArray[np.int64] = field(repr=False)
     classes: int
@@ -98,15 +89,9 @@ def plan_pate(
     queries: int | None = None,
     seed: int = 0,
 ) -> PatePlan:
-    """Plan a PATE release: Q of the N samples, chosen by a public seed.
+    """Plan a PATE release: Q of the N samples, chosen by a public seed; Q by the module's rule unless given.
 
-    Args:
-        samples, classes, parties: N, K, M.
-        epsilon: privacy parameter.
-        delta: for GNMax.
-        aggregator: "gnmax" (Gaussian noise) or "lnmax" (Laplace noise, a pure epsilon).
-        queries: Q; None uses the module's rule.
-        seed: public seed of the choice of samples.
+    GNMax has Gaussian noise, with a delta; LNMax Laplace noise, a pure epsilon.
     """
     epsilon = check_epsilon(epsilon)
     if aggregator not in ("gnmax", "lnmax"):

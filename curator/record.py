@@ -229,10 +229,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     check_count(parties, "the number of parties")
     check_count(rows, "the announced number of rows")
     if unit not in UNITS or (unit == "party" and classes != 1):
-        raise InvalidParameter(
-            f"a record step protects a record or, where the label is a number, a party; not {unit!r} with {classes} "
-            "classes"
-        )
+        raise InvalidParameter(f"a record step protects a record or, of a numeric label, a party; not {unit!r}")
     norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
     inflation = noise_inflation(parties, contributors)
     features = _features(X)
@@ -275,16 +272,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
 
 
 def party_ball(grid: RecordGrid, X: Array, radius: float) -> PartyBall:
-    """Return the ball of a party's average vector: around that of the public rows, where none has a residual.
-
-    Args:
-        grid: coordinates and score; with or without a ball.
-        X: float64 (N, d), the scaled public rows.
-        radius: in units of the largest gradient of a row.
-
-    Raises:
-        InvalidParameter: a radius below 2^-20, or above 4.
-    """
+    """Return the ball, of `radius` in units of a row's largest gradient, around 0 and the public second derivative."""
     vectors = replace(grid, ball=None).row_vectors(X, grid.public_predictions(X))
     centre = vectors.sum(axis=0)
     centre = np.sign(centre) * (np.abs(centre) // len(vectors))
@@ -364,8 +352,7 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
     """Fit the public score (d + 1, 1) to labelled public rows (N, d); choose the bounds and Huber's threshold."""
     if len(labels) < FEWEST_NUMBERS or labels.min() == labels.max():
         raise DataError(
-            f"{len(labels)} public rows have numeric labels, and the public score needs at least {FEWEST_NUMBERS} with "
-            "different ones: add public rows with labels"
+            f"{len(labels)} public rows have numeric labels: the score needs {FEWEST_NUMBERS} with different ones"
         )
     low, high, mean = float(labels.min()), float(labels.max()), float(labels.mean())
     offset, scores = _public_score(features, labels - mean, 1)

@@ -87,15 +87,13 @@ class PublicModel:
 
     Attributes:
         mean, spread: float64 (d,), by which a row's features are standardised.
-        axes: float64 (d, D), orthonormal principal directions of standardised rows, by decreasing variance.
-        variances: float64 (D,), shrunk, positive.
+        axes, variances: float64 (d, D), orthonormal principal directions of standardised rows, and (D,), shrunk,
+            falling.
         rows: float64 (N, D), the public rows in these directions.
         weights, constant: float64 (K - 1, D), (K - 1,). The scores are rows @ weights.T + constant.
         ridge: for the mean loss.
-        labels, held_out: of the n rows of the cross-validation, (n,), and their scores, float64 (n, K - 1), by models
-            fitted without them.
-        digest: SHA-256 of the public rows and their labels; no linear algebra, which differs between machines, has a
-            part in it.
+        labels, held_out: of the n rows of the cross-validation, (n,), and their held-out scores, float64 (n, K - 1).
+        digest: SHA-256 of the public rows and their labels, without linear algebra, which differs between machines.
     """
 
     mean: Array = field(repr=False)
@@ -161,13 +159,7 @@ class PublicModel:
 
 
 def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> PublicModel:
-    """Fit the public model; raises DataError where all rows are the same, or none has a label.
-
-    Args:
-        features: float64 (N, d), public rows without the constant.
-        labels: class numbers (N,), -1 where a row has no label.
-        classes: K.
-    """
+    """Fit the public model to features (N, d) without the constant and labels (N,), -1 where there is none."""
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
     if not len(labelled):
         raise DataError("no public row has a label, so there is no public model to start from")
@@ -232,13 +224,10 @@ def _fit(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array
 
 
 class Calibration(NamedTuple):
-    """What the true model of simulated worlds is made of.
+    """What the true model of simulated worlds is made of: the factors of the public model and of the drawn error.
 
-    Attributes:
-        factor, error: of the public model, and of the drawn error.
-        accuracy: of the public model in such worlds.
-        cross_validated: accuracy of the public model by cross-validation.
-        widest: factor and error of the largest error that cross-validation does not contradict.
+    `accuracy` is that of the public model in such worlds, and by cross-validation; `widest` are the factors of the
+    largest error that cross-validation does not contradict.
     """
 
     factor: float
@@ -350,13 +339,9 @@ def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.
 
 
 class StepPlan(NamedTuple):
-    """One way to take the step.
-
-    Attributes:
-        rank, power: of the coordinates (`PublicModel.coordinates`).
-        ridge: of a party's step; infinite for one gradient step.
-        quantile: of the simulated parties' norms, at which longer steps are clipped; 0 scales every step to norm 1.
-        length: multiple of the mean step that is taken.
+    """One way to take the step: `rank` and `power` of `PublicModel.coordinates`, a party's `ridge` (infinite for one
+    gradient step), the `quantile` of the parties' norms at which longer steps are clipped (0 scales every step to norm
+    1), and the multiple of the mean step that is taken.
     """
 
     rank: int
@@ -446,12 +431,8 @@ def rehearse(
 ) -> Rehearsal:
     """Choose a plan on simulated worlds; a function of its arguments alone.
 
-    Args:
-        model: the public model.
-        parties: M.
-        rows: about how many rows a party has, as announced.
-        noises: laws among which the rehearsal may choose, each a function of the number of entries of a vector.
-        done: called with 1 after each of `WORLDS` worlds.
+    `rows` is about how many rows a party has, `noises` are laws to choose from, each a function of the number of
+    entries of a vector, and `done` is called with 1 after each of `WORLDS` worlds.
     """
     if parties < 1 or rows < 1 or not noises:
         raise InvalidParameter(f"a rehearsal needs parties, rows and a law of noise, not {parties}, {rows}, {noises}")

@@ -87,13 +87,11 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     """Rehearse the step that parties could add to a public model, from public quantities.
 
     Args:
-        X: float64 (N, d), the scaled public rows. The last feature is the constant of the scaling, which is
-            positive and, among rows of length 1, differs from row to row.
+        X: float64 (N, d), the scaled public rows, whose last feature is the constant of the scaling.
         labels: class numbers (N,), -1 where a public row has no label.
         classes, parties: K, M.
         rows: about how many rows a party has, as announced.
-        epsilon, delta: privacy parameters; delta is for "gaussian" only.
-        mechanism: "discrete-laplace", or "gaussian": discrete Gaussian or Laplace noise, as the rehearsal chooses.
+        epsilon, delta, mechanism: "discrete-laplace", or "gaussian", for which the rehearsal may choose either noise.
         contributors: number of parties whose shares make up the noise; by default all.
         model: the public model of these rows, where it is known already.
         done: called with 1 after each of `WORLDS` simulated worlds.
@@ -169,8 +167,8 @@ def public_features(X: Array) -> Array:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
         raise DataError(
-            "public rows must be a finite matrix whose last feature, the constant of the scaling, is positive in "
-            "every row; choose a scaling with an intercept"
+            "public rows must be a finite matrix whose last feature is a positive constant: choose a scaling with an "
+            "intercept"
         )
     features: Array = X[:, :-1] / X[:, -1:]
     return features

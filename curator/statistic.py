@@ -117,17 +117,7 @@ class SelfTraining:
     transform: Array = field(repr=False)
 
     def learn(self, T: Array, transform: Array, noise: float, *, laplace: bool = False) -> Array | None:
-        """Train on a released statistic, if validation accepts it.
-
-        Args:
-            T: float64 (K, r), the released statistic.
-            transform: float64 (d, r), the coordinates of T.
-            noise: E||noise||^2 of T.
-            laplace: whether the noise's entries follow the Laplace law.
-
-        Returns:
-            The classifier (K, d), or None when self-training is rejected.
-        """
+        """Return the classifier (K, d) self-trained on T (K, r) with E||noise||^2; None where it is rejected."""
         deviation = math.sqrt(noise / T[1:].size)
         basis = contrast_basis(len(T)).T
         splits = public_splits((len(T) - 1, T.shape[1]), laplace=laplace)
@@ -256,9 +246,7 @@ def grid_sensitivity(grid: StatisticGrid | DirectionGrid) -> tuple[Sensitivity, 
         )
     points = grid.points.astype(np.float64)
     if np.abs(grid.points).max() >= 2**53:
-        raise InvalidParameter(
-            "the grid is too fine to be certified, because entries reach 2^53; use fewer feature bits"
-        )
+        raise InvalidParameter("the grid is too fine to be certified: entries reach 2^53; use fewer feature bits")
     steps = [grid.contrast[:, a] - grid.contrast[:, b] for a in range(grid.classes) for b in range(a)]
     longest = math.sqrt(max(sum(int(v) ** 2 for v in step) for step in steps)) * (1 + 2.0**-50)
     widest = max(sum(abs(int(v)) for v in step) for step in steps)
@@ -458,15 +446,10 @@ def _coordinates(axes: Array, rank: int, transform: Array | None) -> Array:
     features, directions = axes.shape
     if transform is None:
         if not 1 <= rank <= directions:
-            raise DataError(
-                f"rank must be 1 to {directions}, the number of independent directions of the auxiliary features, not "
-                f"{rank}; leave it out to use the rule"
-            )
+            raise DataError(f"the auxiliary features have {directions} independent directions, and rank is {rank}")
         return axes[:, :rank]
     if transform.ndim != 2 or len(transform) != features:
-        raise DataError(
-            f"transform has shape {transform.shape}; it must have one row for each of the {features} features"
-        )
+        raise DataError(f"a transform of shape {transform.shape} does not fit {features} features")
     return transform
 
 
@@ -551,15 +534,18 @@ def release_sum(total: Sequence[int], plan: StatisticPlan, randomness: Randomnes
     return release_total(plan, total)
 
 
+def total_of(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:
+    """Return the exact sum of a statistic of votes, from a tally's counts (N, K); raises as `release_statistic`."""
+    if not isinstance(plan.grid, StatisticGrid):
+        raise InvalidParameter("this plan is for own rows or directions, so counts of votes do not fit it")
+    return plan.grid.total(check_counts(counts, plan.parties))
+
+
 def release_statistic(
     counts: NDArray[np.integer], plan: StatisticPlan, randomness: Randomness = SYSTEM
 ) -> StatisticRelease:
     """Release the statistic of votes from a tally's counts, integers (N, K), as `release_sum`."""
-    if not isinstance(plan.grid, StatisticGrid):
-        raise InvalidParameter(
-            "this plan is for the parties' own rows, so counts of votes do not fit it; use release_sum"
-        )
-    return release_sum(plan.grid.total(check_counts(counts, plan.parties)), plan, randomness)
+    return release_sum(total_of(counts, plan), plan, randomness)
 
 
 def fit_statistic(release: StatisticRelease) -> Array:

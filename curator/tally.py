@@ -27,15 +27,7 @@ __all__ = ["AwaitingDecryptions", "OpenedSum", "Tally", "TallyOpened", "open_pro
 @storable
 @dataclass(frozen=True)
 class AwaitingDecryptions:
-    """The vote is closed, and partial decryptions of the product are awaited.
-
-    Attributes:
-        members: bit map of the counted parties.
-        columns: the product's ciphertexts.
-        request: the request for partial decryptions.
-        asked: numbers of the holders that were asked.
-        parts: the partial decryptions received so far.
-    """
+    """The vote is closed, and partial decryptions of the product are awaited from the holders `asked`."""
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)

@@ -48,7 +48,5 @@ def average_of(
         raise DataError(f"the sum has {len(sums)} entries, not {math.prod(shape)} as agreed")
     bound = parties * Fraction(radius) * 2**fixed_point.fraction_bits
     if sum(int(total) ** 2 for total in sums) > bound * bound:
-        raise DataError(
-            "the sum is longer than vectors of the agreed ball allow, so a party did not project its parameters"
-        )
+        raise DataError("the sum is longer than the agreed ball allows, so a party did not project its parameters")
     return Average(fixed_point.mean(sums, parties).reshape(shape), float(radius), int(parties))

@@ -49,21 +49,13 @@ def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
         array = np.ascontiguousarray(features, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError("the auxiliary features are not a table of numbers") from error
-    if array.ndim != 2:
-        raise DataError(f"the auxiliary features must be a table of samples by features, not {array.ndim}-dimensional")
-    if array.shape[0] == 0:
-        raise DataError("there are no auxiliary samples; provide at least one for the parties to label")
-    if array.shape[1] == 0:
-        raise DataError("the auxiliary samples have no features")
+    longest = largest_row_norm(array)
     if width is not None and array.shape[1] != width:
         raise DataError(f"the auxiliary samples have {array.shape[1]} features, not {width} as agreed")
-    if not np.isfinite(array).all():
-        raise DataError("the auxiliary features hold NaN or infinite values; remove or impute those samples")
-    longest = largest_row_norm(array)
     if longest > 1 + NORM_SLACK:
         raise NormError(
-            f"an auxiliary sample has norm {longest:.6g}; every row must have norm at most 1. Divide all rows by the "
-            "largest norm of the auxiliary data, or clip the rows that are too long"
+            f"an auxiliary sample has norm {longest:.6g}, and every row must have norm at most 1: divide all rows by "
+            "the largest norm, or clip those that are too long"
         )
     return array
 
@@ -86,10 +78,8 @@ class Minimiser:
 
     Attributes:
         w: float64 of shape (d,) for a binary loss, (K, d) with rows summing to 0 (up to rounding) for softmax.
-        gradient_norm: upper bound of the norm of the exact gradient at w, at most `tolerance`.
-        tolerance: tau, a public parameter; w is within tolerance / lam of the exact minimiser.
-        lam: lambda.
-        loss: the loss.
+        gradient_norm: upper bound of the norm of the exact gradient at w, at most the public `tolerance`, tau.
+        lam, loss: lambda, and the loss.
         tilt: norm of the linear term that was added to the risk.
     """
 

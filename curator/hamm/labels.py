@@ -20,13 +20,8 @@ def check_counts(counts: ArrayLike, parties: int | None = None) -> NDArray[np.in
             do not all sum to M.
     """
     array = np.asarray(counts)
-    if array.ndim != 2:
-        raise DataError(f"counts must be a table of samples by classes; this array has {array.ndim} dimension(s)")
-    samples, classes = array.shape
-    if samples == 0:
-        raise DataError("the table of counts is empty; provide at least one auxiliary sample")
-    if classes < 2:
-        raise DataError(f"counts have {classes} class(es); a classifier needs at least two")
+    if array.ndim != 2 or not len(array) or array.shape[1] < 2:
+        raise DataError(f"counts must be a table of samples by two classes or more, not of shape {array.shape}")
     if array.dtype.kind not in "iu":
         raise DataError(f"counts must be integers, not {array.dtype}; give the number of votes, not fractions")
     table = array.astype(np.int64)
@@ -37,10 +32,7 @@ def check_counts(counts: ArrayLike, parties: int | None = None) -> NDArray[np.in
         raise DataError("the counts are all zero; at least one party must have voted")
     # The first condition catches entries whose row sum would overflow int64.
     if (table > ballots).any() or (table.sum(axis=1) != ballots).any():
-        raise DataError(
-            f"the counts of every sample must sum to the number of ballots, {ballots}, and at least one row does not; "
-            "give the counts of one round"
-        )
+        raise DataError(f"the counts of every sample must sum to the number of ballots, {ballots}, of one round")
     return table
 
 

@@ -1,15 +1,12 @@
 """Output perturbation: the private release of a fitted or averaged classifier.
 
 Hamm 2016, Algorithms 1 and 2, and the private average of appendix B.4: a vector of L2 sensitivity S plus noise with
-density proportional to exp(-epsilon ||eta|| / S) is epsilon-differentially private (equation 3). In this
-implementation:
-
-* S bounds the sensitivity of the numbers that are computed, in floating point. It includes the solver's 2 tau/lambda,
-  the rounding of the change of coordinates, feature rows of norm 1 + 2^-39, and the rounding to the lattice.
-* The noise is drawn on a lattice (`psephos.protocol.privacy.mechanisms`) whose pitch depends on public numbers only.
-* The parameters of several classes are released in the (K - 1) d coordinates of the *contrasts*, the matrices whose
-  rows sum to 0, by an orthonormal basis, so that the noise is spherical there and no dimension is wasted. Subtracting
-  the mean of the rows changes no prediction and does not increase any distance.
+density proportional to exp(-epsilon ||eta|| / S) is epsilon-differentially private (equation 3). S bounds the
+sensitivity of the numbers that are computed in floating point: with the solver's 2 tau/lambda, the change of
+    coordinates, rows of norm 1 + 2^-39, and the rounding to a lattice of public pitch, on which the noise is drawn.
+    Parameters of several classes are released in the (K - 1) d coordinates of an orthonormal basis of the contrasts, so
+    that the noise is spherical
+there: subtracting the mean of the rows changes no prediction and increases no distance.
 """
 
 from __future__ import annotations
@@ -18,13 +15,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from typing import Protocol as TypingProtocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
-from psephos.curator.hamm.erm import NORM_SLACK
+from psephos.curator.hamm.averaging import Average
+from psephos.curator.hamm.erm import NORM_SLACK, Minimiser
 from psephos.curator.hamm.sensitivity import Labels, Sensitivity, with_lattice
 from psephos.curator.losses import Loss, Softmax
 from psephos.protocol.errors import InvalidParameter
@@ -36,32 +33,16 @@ Array = NDArray[np.float64]
 OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
-class Perturbable(TypingProtocol):
-    """Interface of parameters that can be perturbed: `Minimiser` and `Average` implement it."""
-
-    @property
-    def w(self) -> Array:
-        """The parameters, (d,) or (K, d). A secret, like the votes."""
-
-    @property
-    def inexactness(self) -> float:
-        """Bound of the distance of w from the vector whose sensitivity is known. Public."""
-
-    @property
-    def norm_limit(self) -> float:
-        """Bound of ||w|| for any data. Public."""
+Perturbable = Minimiser | Average
+"""Secret parameters w with public bounds of their length and inexactness."""
 
 
 @dataclass(frozen=True)
 class PerturbedClassifier:
-    """A private classifier and its privacy cost. All of it is public.
+    """A private classifier, (d,) or (K, d) with rows summing to 0, and its privacy cost. All of it is public.
 
-    Attributes:
-        w: float64, (d,) or (K, d) with rows summing to 0.
-        epsilon: of this one release, for neighbours that differ in `sensitivity.unit`.
-        delta: the same; with the spherical Laplace it is the sampler's distance from its law, at most 2^-64.
-        sensitivity: L2 sensitivity, rounding and inexactness included.
-        mechanism: the noise.
+    `sensitivity` is in L2, rounding and inexactness included; with the spherical Laplace, `delta` is the sampler's
+    distance from its law, at most 2^-64.
     """
 
     w: Array
@@ -115,19 +96,16 @@ def mechanism_for(
     noise: OutputNoise = "spherical-laplace",
     delta: float = 1e-6,
 ) -> tuple[SphericalLaplace | RoundedGaussian, Sensitivity]:
-    """Calibrate the noise for parameters of this shape, from public numbers only.
+    """Return the noise for parameters of this shape, (d,) or (K, d), and the sensitivity it covers, from public numbers
+    only.
 
     Args:
-        shape: shape of the parameters, (d,) or (K, d).
-        inexactness: bound of the parameters' distance from the vector with this sensitivity.
-        norm_limit: bound of the parameters' norm.
+        shape: of the parameters.
+        inexactness: bound of their distance from the vector with this L2 sensitivity.
+        norm_limit: bound of their norm.
         sensitivity: L2 sensitivity of the exact vector.
-        epsilon: privacy parameter.
-        noise: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated to (epsilon, delta) by the analytic formula.
-        delta: for Gaussian noise.
-
-    Returns:
-        The mechanism, and the sensitivity it covers.
+        epsilon, delta: privacy parameters; delta is for Gaussian noise.
+        noise: 'spherical-laplace' (pure epsilon), or 'gaussian' calibrated by the analytic formula.
     """
     if noise not in ("spherical-laplace", "gaussian"):
         raise InvalidParameter(f"unknown output noise {noise!r}; choose 'spherical-laplace' or 'gaussian'")

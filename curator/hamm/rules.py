@@ -124,14 +124,8 @@ def choose_method(
 ) -> Literal["rehearsed", "own-data", "whitened", "vote-directions"]:
     """Choose the release for `method="auto"`, before any private data is seen.
 
-    Args:
-        learners: names of the learners that the parties agreed on.
-        parties: M.
-        labelled: number of labelled public rows; 0 unless they are of two classes or more.
-
-    Returns:
-        "vote-directions" unless all learners are linear; then "rehearsed" for `FEWEST_LABELLED` labelled rows or more;
-        then "whitened" for fewer than `FEW_PARTIES` parties, else "own-data".
+    It is "vote-directions" unless all learners are linear; then "rehearsed" for `FEWEST_LABELLED` labelled public rows
+    of two classes, or more; then "whitened" for fewer than `FEW_PARTIES` parties, else "own-data".
     """
     if not learners:
         raise InvalidParameter("the list of learners is empty; name at least one")
@@ -159,12 +153,9 @@ def suggest_method(
 ) -> tuple[Literal["rehearsed", "own-data", "whitened", "statistic", "avg"], str] | None:
     """Suggest a method that suits a run better than the chosen one, with the reason as the end of a sentence; or None.
 
-    Args:
-        method: the chosen method, "statistic", "soft", "vote", "avg" or another.
-        learners, parties, labelled: as in `choose_method`.
-        noise_share: expected length of the noise, as a multiple of the signal's: for soft and vote
-            `RidgeRule.noise_share`, for statistic of the largest statistic.
-        average_share: `average_noise_share` for two classes; infinite for more, for which averaging is not suggested.
+    `noise_share` is the expected length of the noise over that of the signal: `RidgeRule.noise_share` for soft and
+    vote; `average_share` is `average_noise_share` for two classes, and infinite for more, for which averaging is not
+    suggested.
     """
     if method != "rehearsed" and labelled >= FEWEST_LABELLED:
         return "rehearsed", (

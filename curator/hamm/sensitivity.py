@@ -153,17 +153,9 @@ def risk_minimiser(
 
     Where a label changes, the gradient changes by at most 1 (logistic: l'(t) + l'(-t) = -1, Hamm (27) and (30)), 2 (a
     1-Lipschitz loss) or sqrt(2) (softmax, (52) and (59)), times rho/lambda; soft labels change by 1/M. No logistic or
-    softmax minimiser is longer than R. Where one auxiliary sample is private too (Hamm 4.5, corrected) N - 1 samples
-    keep their features and contribute as before; the sample that changes adds at most twice a party's change.
-
-    Args:
-        labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
-        loss: what is known of the loss.
-        rho: of the public features (`rho`); not with `samples`, since it is a function of them.
-        samples: N, where neighbouring inputs also differ in one auxiliary sample.
-
-    Raises:
-        InvalidParameter: a number is out of range.
+    softmax minimiser is longer than R. Where one auxiliary sample is private too (`samples` is N; Hamm 4.5, corrected)
+    N - 1 samples keep their features and contribute as before; the sample that changes adds at most twice a party's
+    change, and rho, a function of the samples, is not used.
 
     Examples:
         >>> sensitivity = risk_minimiser("soft", "softmax", 1e-3, parties=1000, classes=6)

@@ -64,12 +64,8 @@ class AwaitingIndexedShares:
 class AwaitingAnswers:
     """The answers of a turn are awaited.
 
-    Attributes:
-        permutation: pi_2.
-        rests: pi_2(pi_1(b) - r).
-        standing: the positions, from 0, that have not lost yet.
-        turn: number of the turn, from 0.
-        pairs: the position that answers and the one whose share it borrows, for each comparison of this turn; sorted.
+    `rests` are pi_2(pi_1(b) - r); `standing` the positions, from 0, that have not lost yet; `pairs` the position that
+    answers and the one whose share it borrows, for each comparison of this turn, sorted.
     """
 
     permutation: tuple[int, ...] = field(repr=False)

@@ -86,9 +86,7 @@ class DescentOptions:
         check_count(self.steps, "the number of steps")
         for name, choices in (("variant", Variant), ("on_excess", Literal["refuse", "clip"])):
             if getattr(self, name) not in get_args(choices):
-                raise InvalidParameter(
-                    f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
-                )
+                raise InvalidParameter(f"{name} is one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}")
         if self.party_bound is not None:
             check_positive(self.party_bound, "the bound of a party's gradient")
         check_count(self.coalition, "the number of colluders", 0)
@@ -97,9 +95,7 @@ class DescentOptions:
             raise InvalidParameter(f"fraction_bits must be 0 to 52, not {self.fraction_bits}")
         StoppingRule(self.stop_tolerance, self.stop_window)
         if not self.phi.binary:
-            raise InvalidParameter(
-                f"PSGD needs a binary loss with two bounded derivatives, not {self.loss}; use 'logistic' or 'huber'"
-            )
+            raise InvalidParameter(f"PSGD needs a binary loss, 'logistic' or 'huber', not {self.loss!r}")
 
     @property
     def coalition(self) -> int:
@@ -117,15 +113,11 @@ class DescentGuarantee:
     """The privacy guarantee of a descent. Neighbours differ by one replaced record; sizes are public.
 
     Attributes:
-        delta: the stated delta, truncation and sampling included.
-        epsilon_final: epsilon of the final classifier at `delta`, as the paper claims it; None where there is no claim
-            beyond the transcript's.
-        final_is: description of that claim.
-        epsilon_step: pure epsilon of one noisy sum; None where steps differ ("halving") or are calibrated together
-            ("gaussian").
-        epsilon_transcript: epsilon at `delta` of everything the curator sees, over all agreed steps.
+        delta: the stated delta, of which truncation and sampling cost `delta_samplers`.
+        epsilon_final: of the final classifier at `delta`, as the paper claims it (`final_is`); None without a claim.
+        epsilon_step: pure epsilon of one noisy sum; None where steps differ or are calibrated together.
+        epsilon_transcript: at `delta`, of everything the curator sees over all agreed steps.
         epsilon_transcript_pure: the same at delta = 0, samplers aside; None where there is none.
-        delta_samplers: part of delta that truncation and sampling cost.
         assumed: who must be honest for the guarantee.
     """
 
@@ -144,9 +136,7 @@ class Agreement:
     """All public values that are fixed before the first step, except for the keys.
 
     Attributes:
-        series: the terms of the sums, which all roles check.
-        descent: computes points from sums.
-        guarantee: the privacy guarantee.
+        series, descent, guarantee: the terms of the sums, which all roles check; what computes points; the privacy.
         sigma: standard deviation per entry of the sum of the parties' fixed noise; 0 without.
         slack: Delta.
         sensitivity: L2 sensitivity of a step's sum to one record, lattice and rounding included.
@@ -161,16 +151,10 @@ class Agreement:
 
 
 def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: bytes | None = None) -> Agreement:
-    """Calibrate the noise to the options, and state the guarantee.
+    """Calibrate the noise to the options, and state the guarantee, for the parties' public sizes and d dimensions.
 
     The shares of K - coalition - dropouts parties make up the whole noise; for "gaussian" of one less, because every
-    party knows its own share.
-
-    Args:
-        options: the options.
-        sizes: the parties' numbers of records, public; N is their sum.
-        dimension: d.
-        nonce: 16 random bytes that identify the series; fresh ones by default.
+    party knows its own share. `nonce`, 16 bytes, identifies the series.
 
     Raises:
         InvalidParameter: an option is invalid, or no noise meets epsilon and delta.

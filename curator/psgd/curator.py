@@ -27,13 +27,10 @@ from psephos.protocol.wire import Kind
 @storable
 @dataclass(frozen=True)
 class GradientCuratorState:
-    """The state of the curator in a descent.
+    """The state of the curator in a descent: its progress, the latest opened sum, and the `Tally` of the announced
+    step.
 
-    Attributes:
-        progress: the number of sums, the points that are still needed, and what was published of the announced step.
-        opened: the latest opened sum; None before the first. Its wrong holders published another sum, or sent a partial
-            decryption that disagrees with the others'.
-        inner: state of the `Tally` of the latest announced step.
+    The wrong holders of `opened` published another sum, or sent a partial decryption that disagrees with the others'.
     """
 
     progress: DescentState
