@@ -1,12 +1,9 @@
 """The messages of Pathak, Rane and Raj (2010), section 3: one class per message, each with one encoding.
 
-Every number has one range. `decode` raises MessageError for malformed bytes, WrongRoundError for a message of another
-run, CiphertextError or ShareRangeError for a number out of range, AgreementError for another key than the agreed one,
-and InvalidParameter or WeakKeyError for terms or keys that are not allowed. docs/protocols/pathak.md lists who sends
-what to whom.
-
-In the paper's letters, xi is the key pair that all parties share, and zeta the curator's, whom it calls Charlie. pi_1
-is the parties' permutation, pi_2 the curator's; psi_j is party j's encrypted noise, s the mask of party 0.
+`decode` raises MessageError for malformed bytes, WrongRoundError for a message of another run, CiphertextError or
+ShareRangeError for a number out of range, AgreementError for another key than the agreed one, and InvalidParameter or
+WeakKeyError for terms or keys that are not allowed. docs/protocols/pathak.md lists who sends what to whom, and names
+the keys (xi of the parties, zeta of the curator) and the permutations as the paper does.
 """
 
 from __future__ import annotations
@@ -32,10 +29,10 @@ from psephos.protocol.roles import Post
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 
 TIE_BITS = 64
-"""Random bits appended to a size; two keyed sizes are equal with probability at most 2^-64."""
+"""Random bits appended to a size, which break ties."""
 
 KEYED_SIZE_BITS = SIZE_BITS + TIE_BITS
-"""Length of N_j = n_j 2^64 + random. Comparing N_j compares n_j and breaks ties at random."""
+"""Length of N_j = n_j 2^64 + random."""
 
 SHARE_BITS = KEYED_SIZE_BITS + HIDING_BITS
 """Length of the share a_j that hides N_j (Stage 1, step 1)."""
@@ -60,18 +57,15 @@ class _Message(ABC):
 
 
 STAGES = ("agreement", "stage 1", "stage 2", "stage 3", "publication")
-"""The stages in order: the three of the paper's section 3, with agreement before and publication after them."""
+"""The three stages of the paper's section 3, with agreement before and publication after them."""
 
-
-def _stage(kind: Kind) -> str:
-    """Return the stage of a kind of message; the kinds are numbered in the order of the protocol."""
-    last = (Kind.GROUP_KEY, Kind.ANSWERS, Kind.NOISE_FACTOR, Kind.RESHARE, Kind.PUBLISHED_SHARE)
-    return next(stage for stage, end in zip(STAGES, last, strict=True) if kind <= end)
+_LAST = (Kind.GROUP_KEY, Kind.ANSWERS, Kind.NOISE_FACTOR, Kind.RESHARE, Kind.PUBLISHED_SHARE)
 
 
 def post(terms: PathakTerms, receiver: str, message: _Message) -> Post:
-    """Return a message addressed to a role or to the board, encoded with the digest of the terms."""
-    return Post(receiver, message.encode(terms.digest), _stage(message.kind))
+    """Return a message addressed to a role or to the board; kinds are numbered in the order of the stages."""
+    stage = next(stage for stage, last in zip(STAGES, _LAST, strict=True) if message.kind <= last)
+    return Post(receiver, message.encode(terms.digest), stage)
 
 
 # -- agreement
@@ -327,20 +321,7 @@ class Answers(_Message):
 
 @dataclass(frozen=True)
 class Ciphertexts(_Message):
-    """A list of Paillier ciphertexts.
-
-    * masked share, curator to the party at place p: xi(a + r), re-randomised;
-    * selection, curator to every party: zeta of the indicator in pi_1's order;
-    * rung vote, P_j to party 0 (repaired): zeta(v_j) at P_j's rung, zeta(0) elsewhere, all re-randomised;
-    * rung selection, party 0 to every party (repaired): the product of the rung votes, zeta of the rung's indicator;
-    * noise factor, P_j to party 0: psi_j, re-randomised;
-    * masked noise, party 0 to the curator: psi zeta(s), re-randomised.
-
-    Attributes:
-        kind: which of these messages.
-        key: the key that they are encrypted under.
-        ciphertexts: units modulo n squared.
-    """
+    """A list of Paillier ciphertexts, all re-randomised: a masked share, a selection, a rung vote or selection, psi."""
 
     kind: Kind
     key: PublicKey

@@ -32,7 +32,6 @@ from psephos.protocol.proofs.field import (
     add,
     coefficients,
     coset_values,
-    coset_values_at,
     mul,
     powers,
     product,
@@ -332,14 +331,16 @@ class Prover(ABC):
         self.chain = layout.chain(statement, ciphertexts)
 
     def run(self) -> bytes:
-        layout, key, chain = self.layout, self.layout.key, self.chain
+        layout, key, chain, width = self.layout, self.layout.key, self.chain, 2 * self.layout.degree
         # 1. Commit to entries and to the digits of a random mask mu, as Reed-Solomon codewords; announce mu.
         mu, exponent = self.draw_mask(), mpz(self.randomness.bits(mask_bits(key)))
         announcement = generator_power(key, mu) * base_power(key, exponent) % key.ciphertext_modulus
         announced = announcement.to_bytes(key.ciphertext_bytes, "little")
         rows = hidden_rows(self.first_messages(mu), self.randomness)
         masks = self.masks()
-        first = self.commit(np.concatenate([padded(part, 2 * layout.degree) for part in (rows, *masks)]))
+        first = CommittedMatrix(
+            np.concatenate([padded(part, width) for part in (rows, *masks)]), layout, self.randomness
+        )
         chain.absorb(first.tree.root, announced)
         # 2. Answer challenges e_l by z = mu + sum e_l m_l over the integers, which is not reduced modulo n^s.
         lookup, factors = layout.lookup(chain), chain.weights(len(self.ciphertexts))
@@ -350,7 +351,7 @@ class Prover(ABC):
         # 3. The equation of z holds over the integers if it holds modulo random primes: commit to the quotients.
         weights = layout.weights(factors, chain.primes())
         hidden = hidden_rows(self.second_messages(weights, lookup, z), self.randomness)
-        second = self.commit(hidden)
+        second = CommittedMatrix(hidden, layout, self.randomness)
         chain.absorb(second.tree.root)
         # 4. Show by random combinations that rows are near codewords, and that constraints and equations hold.
         sent = self.answers(np.concatenate([rows, hidden]), masks, weights, lookup)
@@ -371,9 +372,6 @@ class Prover(ABC):
     @abstractmethod
     def second_messages(self, weights: Weights, lookup: Any, z: mpz) -> Words:
         """Return what the rows of the second matrix hold, (second_rows, used)."""
-
-    def commit(self, polynomials: Words) -> CommittedMatrix:
-        return CommittedMatrix(polynomials, self.layout, self.randomness)
 
     def masks(self) -> tuple[Words, Words, Words]:
         return self.layout.masks(self.randomness)
@@ -438,9 +436,9 @@ class Verification:
         rows = np.concatenate([first[: layout.sizes.first_rows], second])
         masks = first[layout.sizes.first_rows :].reshape(3, REPEATS, len(places))
         sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
-        answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
+        answers_at = coset_values(sent, layout.size, places).reshape(REPEATS, 3, len(places))
         linear = coefficients(padded(layout.linear_values(weights, lookup, combine.equations), k))
-        linear_at = coset_values_at(linear, layout.size, places).reshape(REPEATS, -1, len(places))
+        linear_at = coset_values(linear, layout.size, places).reshape(REPEATS, -1, len(places))
         near = product(combine.rows, rows)
         squares = product(combine.constraints, layout.constraints(rows, lookup))
         for repeat, equation in enumerate(combine.equations):

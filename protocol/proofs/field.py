@@ -71,12 +71,6 @@ def mul(a: Words, b: Words) -> Words:
     return _entrywise(kernel().multiply, a, b)
 
 
-def dot(weights: Words, rows: Words) -> Words:
-    """Return sum_r weights[r] rows[r], (n,), for weights (m,) and rows (m, n)."""
-    result: Words = product(weights[None], rows)[0]
-    return result
-
-
 def column_sum(rows: Words) -> Words:
     sums = np.empty(rows.shape[1:], dtype=np.uint64)
     kernel().column_sums(sums, _words(rows))
@@ -122,14 +116,9 @@ def coefficients(evaluations: Words) -> Words:
     return result
 
 
-def coset_values(polynomials: Words, size: int) -> Words:
-    """Evaluate polynomials at the generator times the powers of `values`, a coset disjoint from those powers."""
-    return _evaluated(polynomials, size, GENERATOR)
-
-
-def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Words:
-    """Return the columns `places` of `coset_values`, (m, places); cheaper when there are few."""
-    return _evaluated(polynomials, size, GENERATOR, np.array(places, dtype=np.int64))
+def coset_values(polynomials: Words, size: int, places: Sequence[int] | None = None) -> Words:
+    """Evaluate polynomials at the generator times the powers of `values`, a coset disjoint from those, or at some."""
+    return _evaluated(polynomials, size, GENERATOR, None if places is None else np.array(places, dtype=np.int64))
 
 
 def _evaluated(polynomials: Words, size: int, shift: int, places: NDArray[np.int64] | None = None) -> Words:

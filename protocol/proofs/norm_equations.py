@@ -23,7 +23,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.protocol.proofs.field import PRIME, Words, add, dot, mul
+from psephos.protocol.proofs.field import PRIME, Words, add, mul, product
 
 FEWEST_PARTS = 2
 """Fewest parts of an entry; more only where the sums of two do not fit into the field."""
@@ -86,8 +86,8 @@ class EntrySplit:
         for places, offset in zip(self.places, self.offsets, strict=True):
             negative = np.array((PRIME - offset) % PRIME, dtype=np.uint64)
             if places:
-                scales = np.array([self.base**place for place in range(places)], dtype=np.uint64)
-                parts.append(add(dot(scales, digits[first : first + places]), negative))
+                scales = np.array([[self.base**place for place in range(places)]], dtype=np.uint64)
+                parts.append(add(product(scales, digits[first : first + places])[0], negative))
             else:
                 parts.append(np.full(digits.shape[1:], negative))
             first += places

@@ -108,14 +108,8 @@ def test_party_0_has_the_group_key(variant: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "labels", "error"),
     [
-        (X, Y.astype(float), DataError),
-        (X, Y == 1, DataError),
-        (X, Y + 1, DataError),
-        (X, Y[:, None], DataError),
-        (X, Y[:3], DataError),
-        (X[0], Y[:2], DataError),
-        (X[None], Y[:1], DataError),
-        (np.where(X == 1, np.inf, X), Y, DataError),
+        *((X, labels, DataError) for labels in (Y.astype(float), Y == 1, Y + 1, Y[:, None], Y[:3])),
+        *((rows, Y[: len(rows)], DataError) for rows in (X[0], X[None], np.where(X == 1, np.inf, X))),
         (X[:, :1], Y, AgreementError),
         (np.array([[1 + ROW_SLACK + 2.0**-50, 0.0]]), Y[:1], NormError),
     ],

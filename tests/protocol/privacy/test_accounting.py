@@ -92,12 +92,6 @@ def test_deltas_of_events_without_a_multiplier_add_up():
     assert compose([], 1e-6) == 0.0
 
 
-def test_sampler_distance_is_charged():
-    event = pure_event("x", 10.0, distance=2.0**-160)
-    assert event.delta == pytest.approx((1 + math.exp(10)) * 2.0**-160)
-    assert compose([event], 0.5 * event.delta) == math.inf
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 10.0])
 def test_the_event_of_every_mechanism_charges_its_samplers_distance(epsilon):
     """The samplers' own distance is far below the delta of the noise, so a larger one is given to them."""

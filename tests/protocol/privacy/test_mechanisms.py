@@ -84,17 +84,6 @@ def test_spherical_laplace_has_uniform_directions(dimension: int) -> None:
     assert stats.binomtest(int(signs.sum()), len(signs)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.slow
-def test_spherical_laplace_on_a_coarse_grid_is_the_rounded_law() -> None:
-    """At pitch = scale the lattice shows: D = 1, P(k) is the Laplace mass of [k - 1/2, k + 1/2)."""
-    mechanism = SphericalLaplace(1, 1.0, 1.0)
-    randomness = SimulationRandomness(3)
-    draws = [mechanism.sample(randomness)[0] for _ in range(36000)]
-    law = stats.laplace()
-    assert discrete_fit(draws, lambda k: float(law.cdf(k + 0.5) - law.cdf(k - 0.5))) > FALSE_ALARM
-    assert discrete_fit(draws, lambda k: geometric_pair(k, 1.0)) < FALSE_ALARM, "and it is not the discrete Laplace"
-
-
 def test_rounded_gaussian() -> None:
     mechanism = RoundedGaussian(5, 3.0, 2.0**-20)
     randomness = SimulationRandomness(4)
@@ -322,59 +311,45 @@ def test_the_charged_delta_stays_below_two_to_the_minus_64() -> None:
             DiscreteGaussian(3, Fraction(20)).delta(bad)
 
 
+def refused(error: type[Exception], make: Any, *values: Any) -> None:
+    for value in values:
+        with pytest.raises(error):
+            make(value)
+
+
 def test_parameters_at_and_beyond_their_limits() -> None:
+    largest, sampler, edge = 1 << 20, (1 + math.e) * 2.0**-160, 2.0**62
     assert [noise.check_epsilon(e) for e in (1e-9, 64, "2")] == [1e-9, 64.0, 2.0]  # type: ignore[arg-type]
-    assert noise.check_delta(5e-324) > 0
-    for bad in (math.nextafter(1e-9, 0), math.nextafter(64, 65), None, "many", [1]):
-        with pytest.raises(InvalidParameter):
-            noise.check_epsilon(bad)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameter):
-        noise.check_delta(None)  # type: ignore[arg-type]
-    largest = 1 << 20
+    refused(InvalidParameter, noise.check_epsilon, math.nextafter(1e-9, 0), math.nextafter(64, 65), None, "many", [1])
+    refused(InvalidParameter, noise.check_delta, None, 0.0, 1.0, math.nan)
     # At a power of two, and as far beyond it as rounding may have come, the smaller one.
     assert [choose_pitch(s, 1) for s in (1.0, 1 + 2.0**-39.5, 1 + 2.0**-39, 1.99)] == [2.0**-21] * 2 + [2.0**-20] * 2
     assert choose_pitch(1.0, largest) == 2.0**-31
-    for dimension in (1, largest):
-        assert SphericalLaplace(dimension, 2.0**96, 1.0).dimension == dimension
-    for dimension in (0, largest + 1):
-        for make in (lambda d: SphericalLaplace(d, 1.0, 1.0), lambda d: choose_pitch(1.0, d)):
-            with pytest.raises(InvalidParameter):
-                make(dimension)
-    for scale in (math.nextafter(2.0**96, math.inf), 2.0**100):
-        with pytest.raises(InvalidParameter):
-            SphericalLaplace(1, scale, 1.0)
+    assert SphericalLaplace(largest, 2.0**96, 1.0).dimension == largest
+    for make in (lambda d: SphericalLaplace(d, 1.0, 1.0), lambda d: choose_pitch(1.0, d)):
+        refused(InvalidParameter, make, 0, largest + 1)
+    refused(
+        InvalidParameter, lambda scale: SphericalLaplace(1, scale, 1.0), math.nextafter(2.0**96, math.inf), 2.0**100
+    )
     for law in (SphericalLaplace, RoundedGaussian):
         assert law(2, 0.5, 0.5).pitch == 0.5
-        with pytest.raises(GridTooCoarseError):
-            law(2, math.nextafter(0.5, 0), 0.5)
-        for pitch in (math.inf, 0.3, 0.0, math.nan, -0.5):
-            with pytest.raises(InvalidParameter):
-                law(2, max(pitch, 1.0), pitch)
+        refused(GridTooCoarseError, lambda scale, law=law: law(2, scale, 0.5), math.nextafter(0.5, 0))
+        refused(InvalidParameter, lambda g, law=law: law(2, max(g, 1.0), g), math.inf, 0.3, 0.0, math.nan, -0.5)
     assert DiscreteLaplace(2, Fraction(1, 9)).pitch == 1.0, "an integer law may be narrower than its grid"
-    assert DiscreteGaussian(2, Fraction(18)).pitch == 1.0
-    for variance in (Fraction(17), Fraction(1799, 100)):
-        with pytest.raises(GridTooCoarseError):
-            DiscreteGaussian(2, variance)
-    for sensitivity in (0.0, -1.0, math.nan, math.inf):
-        for refuse in (lambda s: choose_pitch(s, 3), lambda s: gaussian_sigma(s, 1.0, 1e-6)):
-            with pytest.raises(InvalidParameter):
-                refuse(sensitivity)
-    sampler = (1 + math.e) * 2.0**-160
+    refused(GridTooCoarseError, lambda variance: DiscreteGaussian(2, variance), Fraction(17), Fraction(1799, 100))
+    for of_sensitivity in (
+        lambda s: choose_pitch(s, 3),
+        lambda s: gaussian_sigma(s, 1.0, 1e-6),
+        lambda s: discrete_gaussian_variance(s, 1.0, 1e-6),
+    ):
+        refused(InvalidParameter, of_sensitivity, 0.0, -1.0, math.nan, math.inf)
     assert RoundedGaussian.for_epsilon_delta(1.0, 1.0, 2 * sampler, 1, 2.0**-20).sigma > 1
-    for delta in (sampler, sampler / 2):
-        with pytest.raises(InvalidParameter):
-            RoundedGaussian.for_epsilon_delta(1.0, 1.0, delta, 1, 2.0**-20)
-    for bad in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(InvalidParameter):
-            discrete_gaussian_variance(bad, 1.0, 1e-6)
-    edge = 2.0**62
+    refused(
+        InvalidParameter, lambda d: RoundedGaussian.for_epsilon_delta(1.0, 1.0, d, 1, 2.0**-20), sampler, sampler / 2
+    )
     assert snap(np.array([math.nextafter(edge, 0), math.nextafter(-edge, 0)]), 1.0) == [2**62 - 512, 512 - 2**62]
-    for value in (edge, -edge, math.nan, math.inf):
-        with pytest.raises(InvalidParameter):
-            snap(np.array([value]), 1.0)
-    for entries in (2, 4):
-        with pytest.raises(InvalidParameter):
-            release([0] * entries, DiscreteLaplace(3, Fraction(1)))
+    refused(InvalidParameter, lambda value: snap(np.array([value]), 1.0), edge, -edge, math.nan, math.inf)
+    refused(InvalidParameter, lambda entries: release([0] * entries, DiscreteLaplace(3, Fraction(1))), 2, 4)
     assert [poisson(mean) for mean in (Fraction(0), Fraction(-1))] == [0, 0]
     assert snap(np.array([-1.5, -0.5, 0.5, 1.5]), 1.0) == [-1, 0, 1, 2]
     for sensitivity, epsilon in ((7.0, 0.3), (1.0, 1.0), (1e6, 64.0)):

@@ -142,7 +142,7 @@ def test_transforms_of_every_size(computed: str, size: int) -> None:
                     for coefficient in reversed(row):
                         value = (value * x + coefficient) % PRIME
                     assert at[place] == value
-        chosen = field.coset_values_at(rows, size, places)
+        chosen = field.coset_values(rows, size, places)
         assert chosen.tolist() == field.coset_values(rows, size)[:, places].tolist()
     evaluations = words(size, 11, size)
     assert np.array_equal(field.values(field.coefficients(evaluations), size), evaluations)
@@ -183,7 +183,7 @@ def test_sizes_and_places_that_do_not_fit_are_rejected() -> None:
         for compute in (
             lambda: field.values(words(1, 2, 9), 8),
             lambda: field.product(words(1, 2, 3), words(1, 2, 3)),
-            *(lambda at=at: field.coset_values_at(words(1, 2, 4), 16, [3, at]) for at in (-1, 16, 2**40, -(2**62))),
+            *(lambda at=at: field.coset_values(words(1, 2, 4), 16, [3, at]) for at in (-1, 16, 2**40, -(2**62))),
         ):
             with pytest.raises(ValueError):  # noqa: PT011
                 compute()

@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 from scipy.stats import gamma
 
-from psephos.audit.rounds import short_key
 from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.privacy.mechanisms import gaussian_norm_bound
-from psephos.protocol.proofs.bounded import bounded_plan
 from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.signing import SigningKey
 from psephos.simulation.key_setup import setup_keys
 
 SERIES = Series(
@@ -117,21 +113,6 @@ def test_a_ballot_proves_the_smaller_of_two_norms() -> None:
     for low, high, square in ((-3, 2, 2 * 9), (-2, 3, 2 * 9), (-(1 << 40), 0, norm), (0, 1 << 40, norm)):
         assert SERIES.square_bound(PackingPlan(2, 3, low, high, 512), 2) == square
     assert SERIES.square_bound(PackingPlan(2, 3, -(1 << 40), 0, 512), 2) == norm
-
-
-def test_ballots_of_a_valid_series_prove_their_bounds() -> None:
-    key, _ = deal(short_key(bits=1024), holders=3, threshold=2)
-    roster = [SigningKey.generate(SimulationRandomness(k, "series")).verification_key for k in range(3)]
-    halving = replace(SERIES, step_law="spherical-laplace-halving")
-    valid = SeriesTerms(halving, DESCENT, key, roster, True, "valid", 2)
-    for step in (1, 2):
-        entry = halving.entry_bound(step)
-        plan = bounded_plan(key.key, length=2, addends=3, minimum=-entry, maximum=entry)
-        made = valid.round(Announcement(valid.digest, step, b"n" * 16, (0.5, -1.0)))
-        assert (made.plan, made.proofs, made.square_bound) == (plan, "valid", halving.square_bound(plan, step))
-        assert valid.plan(step) == plan != replace(valid, proofs="knowledge").plan(step)
-        known = replace(valid, proofs="knowledge")
-        assert known.round(Announcement(known.digest, step, b"n" * 16, (0.5, -1.0))).square_bound == 0
 
 
 def test_the_digest_covers_all_terms_of_a_series(terms: SeriesTerms) -> None:
