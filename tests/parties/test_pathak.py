@@ -16,9 +16,6 @@ from psephos.parties.pathak import (
     AwaitingGroupSecret,
     AwaitingLentShares,
     ComparingSizes,
-    Contribution,
-    PartyPublished,
-    PartyResharing,
     PathakAgreement,
     PathakParty,
 )
@@ -42,12 +39,11 @@ from psephos.protocol.pathak.messages import (
     Opponents,
     Proposal,
     Questions,
-    Share,
 )
-from psephos.protocol.pathak.noise import ROW_SLACK, modulus_bits, weight_bound
+from psephos.protocol.pathak.noise import ROW_SLACK, weight_bound
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import BOARD, Entry, MachineState, Step
+from psephos.protocol.roles import Entry, MachineState, Step
 from psephos.protocol.wire import Kind, kind_of
 from psephos.simulation.pathak import PathakKeys, make_terms
 
@@ -172,32 +168,6 @@ def test_keys_without_room_are_refused_before_anything_is_sent() -> None:
     with pytest.raises(UnexpectedMessageError):
         hears(role, state, "party 1", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest))
     assert len(hears(role, state, "party 0", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest)).posts) == 1
-
-
-def test_noise_for_the_public_bound_is_added_at_the_start() -> None:
-    """Its shares add up to parameters and noise; it knows what it put in from then on."""
-    agreed = terms(variant="public-bound")
-    role = party(agreed=agreed)
-    step = agrees(role, agreed)
-    own = role.result(step.state)
-    assert isinstance(step.state.state, PartyResharing)
-    assert own == Contribution(4, role._parameters, step.state.state.noise)
-    assert [post.receiver for post in step.posts] == ["curator", "party 0", "party 2", "party 3"]
-    shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts] + [
-        step.state.state.own_share
-    ]
-    modulus = 1 << modulus_bits(agreed)
-    total = [w + e for w, e in zip(own.parameters, own.noise[0], strict=True)]
-    assert [sum(column) % modulus for column in zip(*shares, strict=True)] == [value % modulus for value in total]
-    others = ["curator", "party 0", "party 2", "party 3"]
-    published = role.receive(
-        step.state, [Entry(n, name, role.name, step.posts[n].data) for n, name in enumerate(others)]
-    )
-    (post,) = published.posts
-    assert post.receiver == BOARD
-    assert Share.decode(post.data, Kind.PUBLISHED_SHARE, agreed).values == tuple(value % modulus for value in total)
-    assert isinstance(published.state.state, PartyPublished)
-    assert role.result(published.state) == own
 
 
 # -- the comparisons

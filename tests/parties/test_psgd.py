@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, Ta
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import (
     AlreadyCastError,
-    AlreadyOpenedError,
     DataError,
     GradientBoundError,
     MessageError,
@@ -31,7 +29,6 @@ from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
-from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 from tests.statistical import FALSE_ALARM
@@ -248,33 +245,6 @@ def test_the_stopping_rule_ends_every_party(ceremony: KeySetup) -> None:
     assert progress.steps == 2
 
 
-def test_two_objects_on_one_file_never_give_two_answers(ceremony: KeySetup, tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    terms = terms_of(ceremony)
-    with Store(tmp_path / "state") as one, Store(tmp_path / "state") as two:
-        first, second = (party_of(ceremony, once=OnceLedger(store)) for store in (one, two))
-        states = first.start().state, second.start().state
-        assert first.result(states[0]) == second.result(states[1]), "one eta"
-        announcement = announced(terms, 1)
-        assert answers(first, announcement, states[0]) == answers(second, announcement, states[1])
-        with pytest.raises(AlreadyCastError):
-            hears(second, states[1], entries_of(announced(terms, 1)))
-
-
-def test_a_failed_ballot_uses_up_no_step(ceremony: KeySetup) -> None:
-    """The claim is made with the ballot: what fails in between leaves nothing."""
-
-    class Failing(SimulationRandomness):
-        def draw(self, count: int) -> bytes:
-            raise OSError("no entropy")
-
-    once, terms = OnceLedger(), terms_of(ceremony)
-    broken = party_of(ceremony, once=once, noise=lambda step: Failing(1) if step else SimulationRandomness(1))
-    with pytest.raises(OSError, match="no entropy"):
-        broken.receive(broken.start().state, entries_of(announced(terms, 1)))
-    assert answers(party_of(ceremony, once=once), announced(terms, 1))
-
-
 def test_gradients_above_the_bound_are_refused_or_clipped(ceremony: KeySetup) -> None:
     tight = replace(SERIES, bound=0.25, step_law="none", step_scale=0.0, fixed_sigmas=(0.0,) * 3)
     party = party_of(ceremony, series=tight)
@@ -298,31 +268,6 @@ def test_gradients_above_the_bound_are_refused_or_clipped(ceremony: KeySetup) ->
 
 
 # -- holders
-
-
-def test_a_holder_opens_one_product_of_each_step(ceremony: KeySetup) -> None:
-    terms, once = terms_of(ceremony), OnceLedger()
-    announcement = announced(terms, 1)
-    ballots, others = ([answers(party_of(ceremony, number), announcement) for number in range(3)] for _ in range(2))
-
-    def answer(cast: list[bytes], about: Announcement = announcement) -> bytes:
-        holder = SeriesHolder(ceremony.shares[0], terms, once=once)  # restarted, with its ledger
-        state = hears(holder, holder.start().state, entries_of(about)).state
-        entries = [Entry(9, f"party {number}", BOARD, data) for number, data in enumerate(cast)]
-        state = hears(holder, state, entries).state
-        product, _ = BallotProduct(terms.round(about)).add_all(cast)
-        request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
-        (post,) = hears(holder, state, [Entry(20, "curator", "holder 1", request)]).posts
-        return post.data
-
-    part = answer(ballots)
-    assert answer(ballots) == part
-    for _ in range(2):  # asking twice does not help
-        with pytest.raises(AlreadyOpenedError):
-            answer([*ballots[:2], others[2]])
-    again = announced(terms, 1)  # nor does another round of the step
-    with pytest.raises(AlreadyOpenedError):
-        answer([answers(party_of(ceremony, number), again) for number in range(3)], again)
 
 
 @pytest.mark.parametrize("proofs", ["none", "knowledge"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
 from psephos.protocol.encrypted_sum.opened import open_product, received_part
@@ -13,7 +14,6 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import prove_opening
 from psephos.protocol.errors import (
     CiphertextError,
-    MessageError,
     ThresholdError,
     WrongPartialDecryptionError,
     WrongRoundError,
@@ -45,19 +45,14 @@ def test_a_partial_decryption_is_accepted_once_from_its_holder_for_its_product(e
         entry = Entry(1, sender or f"holder {part.holder}", "curator", part.encode(round_))
         return received_part(round_, product.columns, product.digest, entry, others)
 
-    first = parts[0]
-    assert received(first) == first
+    first, modulus = parts[0], election.key.ciphertext_modulus
     assert received(first, "holder 1", *parts[1:]) == first
-    modulus = election.key.ciphertext_modulus
     squared = replace(first, values=tuple(v * v % modulus for v in first.values))
-    for wrong, sender, error, _value in (
-        (first, "holder 2", ThresholdError, "holder 1"),
-        (first, "curator", ThresholdError, "holder 1"),
-        (replace(first, product_digest=bytes(32)), "", WrongRoundError, "holder 1"),
-        (replace(first, round_digest=bytes(32)), "", WrongRoundError, None),
-        (replace(first, values=first.values[:-1]), "", MessageError, None),
-        (replace(first, values=(modulus - modulus,) * len(first.values)), "", CiphertextError, None),
-        (replace(first, holder=4), "", ThresholdError, "holder 4"),
+    for wrong, sender, error in (
+        (first, "holder 2", ThresholdError),
+        (first, "curator", ThresholdError),
+        (replace(first, product_digest=bytes(32)), "", WrongRoundError),
+        (replace(first, values=(mpz(0),) * len(first.values)), "", CiphertextError),
     ):
         with pytest.raises(error):
             received(wrong, sender)

@@ -24,12 +24,6 @@ modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
 
 
 @modes
-def test_every_ciphertext_is_fresh(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    ciphertexts = Encryptor(private_key.public_key, mode).encrypt([mpz(1)] * 50)
-    assert len(set(ciphertexts)) == 50
-
-
-@modes
 def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: RandomnessMode) -> None:
     encryptor = Encryptor(private_key.public_key, mode)
     n = private_key.public_key.n

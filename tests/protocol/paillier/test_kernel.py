@@ -17,11 +17,7 @@ from hypothesis import strategies as st
 
 from psephos.protocol.paillier import kernel
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import KERNELS, Ring, ring, use
-from psephos.protocol.paillier.powers import power_product
-from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.paillier.threshold import combine, deal
 from psephos.protocol.randomness import SimulationRandomness
 
 needs_ifma = pytest.mark.skipif("ifma" not in KERNELS, reason="no compiler, or no AVX-512 IFMA, on this machine")
@@ -69,25 +65,6 @@ def test_products_and_powers_agree_with_gmpy2(data: st.DataObject, modulus: mpz,
     assert fast.products(*rows) == slow.products(*rows)
     exponent = data.draw(st.integers(1, 1 << 40))
     assert fast.power(left, mpz(exponent)) == [gmpy2.powmod(a, exponent, modulus) for a in left]
-
-
-@needs_ifma
-@settings(deadline=None, max_examples=60)
-@given(moduli(), st.lists(EDGE_LIMBS, min_size=1, max_size=5))
-def test_limbs_of_elements_below_twice_the_modulus(modulus: mpz, limbs: list[int]) -> None:
-    """Intermediate results are not reduced: the largest limbs that ifma.c accepts and returns."""
-    with use("ifma"):
-        fast = ring(modulus)
-    largest = [2 * modulus - 1, 2 * modulus - 2, modulus, sum(limb << 52 * i for i, limb in enumerate(limbs)) % modulus]
-    rows = fast._rows(largest * 2)  # type: ignore[attr-defined]
-    inverse = gmpy2.invert(mpz(1) << 52 * rows.shape[1], modulus)
-    for count in (4, 8):  # one after the other, and side by side
-        product = fast.multiply(rows[:count], rows[:count][::-1])
-        words = [sum(int(limb) << 52 * i for i, limb in enumerate(row)) for row in product]
-        assert product.max() <= FULL
-        for word, a, b in zip(words, largest * 2, largest[::-1] * 2, strict=False):
-            assert word < 2 * modulus
-            assert word % modulus == a * b * inverse % modulus
 
 
 @needs_ifma
@@ -145,7 +122,7 @@ def test_products_of_numbers_in_digits(name: str, digits: int, data: st.DataObje
 
 @needs_ifma
 @pytest.mark.parametrize("bits", [1000, 1242, 3066, 3072])  # 1242 and 3066 leave no more room in the limbs than must be
-@pytest.mark.parametrize("digits", [2, 4, 8])
+@pytest.mark.parametrize("digits", [1, 2, 4, 8])
 def test_digits_below_twice_the_base(bits: int, digits: int) -> None:
     for base in ((mpz(1) << bits) - 1, (mpz(1) << (bits - 1)) + 1):
         with use("ifma"):
@@ -235,23 +212,6 @@ def test_digits_outside_their_tables_are_rejected() -> None:
         for value in values:
             with pytest.raises(ValueError):  # noqa: PT011
                 compute(*fits[:place], value, *fits[place + 1 :])
-
-
-def test_every_kernel_gives_the_same_protocol_values() -> None:
-    """From the same coins the same ciphertexts, partial decryptions and products of powers."""
-    private = generate_private_key(1024, test_key=True, randomness=SimulationRandomness(5))
-    key = private.public_key
-    results = []
-    for name in KERNELS:
-        with use(name):
-            source = SimulationRandomness(7)
-            made = [Encryptor(key, mode, randomness=source).encrypt([mpz(3)] * 9) for mode in ("full", "half", "short")]
-            threshold_key, shares = deal(private, holders=3, threshold=2, randomness=source)
-            parts = {j: shares[j - 1].partially_decrypt(made[1]) for j in (1, 3)}
-            assert combine(threshold_key, parts) == [3] * 9
-            power = power_product(made[0], [mpz(7) ** k for k in range(9)], key.ring)
-            results.append((made, parts, power))
-    assert all(each == results[0] for each in results)
 
 
 @every_kernel

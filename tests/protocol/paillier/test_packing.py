@@ -179,20 +179,15 @@ def test_encrypted_sums(private_key: PrivateKey, data: st.DataObject) -> None:
 def test_vectors_of_different_keys_or_plans_cannot_be_added(
     private_key: PrivateKey, other_private_key: PrivateKey
 ) -> None:
-    plan, key = PackingPlan(3, 3, 0, 1, 512), private_key.public_key
+    plan, key, other = PackingPlan(3, 3, 0, 1, 512), private_key.public_key, other_private_key.public_key
     vector = EncryptedVector.encrypt(Encryptor(key, expected=8), plan, [1, 0, 1])
-    other_key = EncryptedVector.encrypt(Encryptor(other_private_key.public_key, expected=8), plan, [1, 0, 1])
-    other_plan = EncryptedVector.encrypt(Encryptor(key, expected=8), PackingPlan(3, 4, 0, 1, 512), [1, 0, 1])
-    with pytest.raises(WrongKeyError):
-        vector + other_key
-    with pytest.raises(WrongRoundError):
-        vector + other_plan
-    with pytest.raises(WrongKeyError):
-        vector.decrypt(other_private_key)
-    with pytest.raises(WrongKeyError):
-        EncryptedVector(key, PackingPlan(3, 3, 0, 1, 514), vector.ciphertexts)
-    with pytest.raises(CiphertextError):
-        EncryptedVector(key, plan, vector.ciphertexts * 2)
-    for addends in (0, -1, 4):
-        with pytest.raises(PackingError):
-            EncryptedVector(key, plan, vector.ciphertexts, addends)
+    for refused, error in (
+        (lambda: vector + EncryptedVector(other, plan, vector.ciphertexts), WrongKeyError),
+        (lambda: vector + EncryptedVector(key, PackingPlan(3, 4, 0, 1, 512), vector.ciphertexts), WrongRoundError),
+        (lambda: vector.decrypt(other_private_key), WrongKeyError),
+        (lambda: EncryptedVector(key, PackingPlan(3, 3, 0, 1, 514), vector.ciphertexts), WrongKeyError),
+        (lambda: EncryptedVector(key, plan, vector.ciphertexts * 2), CiphertextError),
+        *((lambda n=n: EncryptedVector(key, plan, vector.ciphertexts, n), PackingError) for n in (0, -1, 4)),
+    ):
+        with pytest.raises(error):
+            refused()

@@ -90,13 +90,6 @@ def test_the_asker_sees_uniform_units_in_a_uniform_order(x: int, y: int) -> None
     assert sum(places.values()) == pytest.approx(runs / 2, abs=7 * (runs / 4) ** 0.5)
 
 
-def test_answers_are_fresh_ciphertexts() -> None:
-    questions = ask(KEY.public_key, [77], bits=8)
-    first, second = (answer(KEY.public_key, [99], questions, bits=8)[0] for _ in range(2))
-    assert not set(first.ciphertexts) & set(second.ciphertexts)
-    assert not set(first.ciphertexts) & set(questions[0])
-
-
 def test_answers_have_randomness_of_their_own() -> None:
     """To a question without any, an answer without any would be a small power of g: an open book to everybody."""
     public = SMALL.public_key

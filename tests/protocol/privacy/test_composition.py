@@ -124,11 +124,3 @@ def test_more_mechanisms_and_a_smaller_delta_cost_more(epsilon, count, delta):
 
 
 # -- losses by hand
-
-
-@pytest.mark.parametrize(
-    ("counts", "delta", "most", "expected"),
-    [({1.0: 3}, 1e-30, 64.0, 3.0), ({1.0: 3}, 1e-30, 2.9, math.inf), ({}, 1e-6, 64.0, 0.0), ({0.5: 1}, 0.5, 64.0, 0.0)],
-)
-def test_the_least_epsilon_is_found_between_nothing_and_the_most(counts, delta, most, expected):
-    assert composed_epsilon(counts, 0.0, delta, most) == pytest.approx(expected, rel=1e-9)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -385,28 +385,6 @@ class NonzeroMask(Cheat):
         return any_, zero, balanced
 
 
-class FilledLayout(BoundedLayout):
-    """The places of the last block beyond the vector hold the largest digits."""
-
-    def rows_of_digits(self, entries: Words, loose: Words) -> Words:
-        largest = np.full(self.digits, self.base - 1, dtype=np.uint64)
-        return np.concatenate([codewords.block_rows(entries, self.used, largest), self.rows_of(loose)])
-
-
-class FullPadding(NoSlack):
-    """Commits to largest entries beyond the vector, with carries and slack for them, which may be negative."""
-
-    def __init__(self, statement: bytes, layout: BoundedLayout, *rest: Any) -> None:
-        super().__init__(statement, layout, *rest)
-        self.layout = FilledLayout(*(getattr(layout, one.name) for one in fields(layout)))
-
-    def loose_digits(self, mu: mpz) -> Words:
-        layout, norm = self.layout, self.layout.norm
-        filled = layout.shifted([layout.plan.maximum] * (layout.blocks * layout.used - layout.plan.length))
-        digits = norm.digits(norm.slack_and_carries(np.concatenate([self.shifted, filled])))
-        return self.with_auxiliary(mu, [digit % PRIME for digit in digits])
-
-
 # -- checks that can be removed, from the sender and from the checker
 
 
@@ -616,23 +594,6 @@ def test_equations_fit_the_field_only_where_no_sum_can_reach_its_order(minimum: 
     assert len(set(fitting)) == 2
     assert all(most(point) < PRIME for point, fits in zip(points, fitting, strict=True) if fits)
     assert all(most(point) >= PRIME // 2 for point, fits in zip(points, fitting, strict=True) if not fits)
-
-
-@HALVES
-def test_entries_beyond_the_vector_only_make_it_longer(private_key: PrivateKey, half: int) -> None:
-    layout = layout_of(private_key, half=half, entries=vector_of(half))
-    places = layout.blocks * layout.used - LENGTH
-    largest = layout.plan.maximum**2 * places
-    small = [0] * LENGTH
-    for bound, accepted in ((largest, False), (LENGTH * half**2, True)):
-        several = replace(layout, square_bound=min(bound, LENGTH * half**2) - (not accepted) * largest // 2)
-        ciphertexts, witness = cast(several, packed(several, slots_of(several, small)))
-        proof = FullPadding(HERE, several, small, ciphertexts, witness, SYSTEM).run()
-        if accepted:
-            verify(HERE, several, ciphertexts, proof)
-        else:
-            with pytest.raises(ProofError):
-                verify(HERE, several, ciphertexts, proof)
 
 
 # -- what a proof is bound to

@@ -16,12 +16,12 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import codewords
-from psephos.protocol.proofs.codewords import hidden_rows, prove, uniform, verify
+from psephos.protocol.proofs.codewords import hidden_rows, prove, verify
 from psephos.protocol.proofs.field import PRIME, Words, coset_values
 from psephos.protocol.proofs.knowledge import answer_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree
 from psephos.protocol.proofs.validity import Layout
-from psephos.protocol.randomness import Randomness, ReplayedRandomness, SimulationRandomness
+from psephos.protocol.randomness import Randomness, SimulationRandomness
 from tests.protocol.proofs.test_bounded import without_values
 
 HERE = b"round 1, party 3"
@@ -175,13 +175,6 @@ def test_words_outside_the_field_are_rejected(ballot: Ballot, monkeypatch: pytes
             ballot.verify(ballot.prove())
 
 
-def test_random_words_outside_the_field_are_redrawn() -> None:
-    words = [5, PRIME, PRIME - 1, 2**64 - 1]
-    again = (b"\xff" * 8 + bytes([7, *bytes(7)]), b"\xff" * 8, bytes(8))
-    tape = ReplayedRandomness(b"".join([*(w.to_bytes(8, "little") for w in words), *again]))
-    assert uniform(4, tape).tolist() == [5, 0, PRIME - 1, 7]
-
-
 def test_a_proof_holds_for_one_statement_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:
     proof = ballot.prove()
     key = ballot.key
@@ -229,15 +222,6 @@ def test_constants_meet_the_bounds_of_the_theorem(ballot: Ballot) -> None:
     assert summed < PRIME
     largest = sum((1 << 128) * (1 << ballot.key.bits) for _ in range(ballot.plan.ciphertexts))
     assert layout.sizes.mask_bits >= largest.bit_length() - 1 + 80
-
-
-def test_challenges_are_distinct_and_in_range(ballot: Ballot) -> None:
-    chain = ballot.layout.chain(HERE, ballot.ciphertexts)
-    primes, columns = chain.primes(), chain.columns(ballot.layout.size)
-    assert len(set(primes)) == codewords.PRIMES
-    assert all(2**30 <= q < 2**31 for q in primes)
-    assert len(set(columns)) == codewords.QUERIES
-    assert 0 <= min(columns) <= max(columns) < ballot.layout.size
 
 
 def test_opened_columns_do_not_depend_on_the_votes(private_key: PrivateKey) -> None:
