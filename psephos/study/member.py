@@ -31,11 +31,10 @@ from psephos.specs.registry import check_study, differs_from_plan, is_verifiable
 from psephos.specs.study import StudyTerms
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
-from psephos.study.party_input import PartyInput
+from psephos.study.party_input import MemberSettings, PartyInput
 from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.settings import MemberSettings
 from psephos.study.verify import AGREED, FOLLOWS, examine
 
 __all__ = ["MemberSettings", "Membership", "sign"]

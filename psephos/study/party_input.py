@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,9 +26,25 @@ from psephos.protocol.study.study import Study
 from psephos.specs.registry import person_column, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.samples import PublicSamples
-from psephos.study.settings import MemberSettings
 
-__all__ = ["PartyInput", "absolute_voter", "load_voter"]
+__all__ = ["MemberSettings", "PartyInput", "absolute_voter", "load_voter"]
+
+
+class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files of a member, as absolute paths, and what it votes with.
+
+    `learner`: the classifier that it trains on `data`; `voter`: PATH.py:OBJECT or MODULE:OBJECT in place of both.
+    `again`: whether it contributes although another study's exact sum has the same (`Identity.charge`).
+    """
+
+    board: str = ""
+    public: str = ""
+    data: str = ""
+    learner: str = "logistic"
+    voter: str = ""
+    output: str = ""
+    budget: str = ""
+    again: bool = False
 
 
 def absolute_voter(name: str) -> str:
