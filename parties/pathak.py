@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import scipy.sparse
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
+from psephos.parties.noise import PolyaShares
 from psephos.parties.training import train_parties
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, NormError, UnexpectedMessageError
 from psephos.protocol.paillier.ciphertexts import add_ciphertexts
@@ -56,18 +57,22 @@ from psephos.protocol.pathak.noise import (
     noise_addends,
     noise_bound,
     noise_plan,
+    noise_scale,
     weight_bound,
 )
 from psephos.protocol.pathak.resharing import add_shares, split_vector
 from psephos.protocol.pathak.terms import CURATOR, LEADER, PathakTerms, party_name
 from psephos.protocol.permutation import inverse, random_permutation
-from psephos.protocol.privacy.mechanisms import snap
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, snap
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Machine, Post, Step, gathers
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
 Noise = tuple[tuple[int, ...], ...]
+"""In integer units of the grid. The paper draws eta for the average and multiplies by K later, which would leave an
+integer sum modulo K without noise, so K eta itself is drawn here."""
+
 Messages = Mapping[str, bytes]
 
 
@@ -81,6 +86,27 @@ class Contribution:
     size: int = field(repr=False)
     parameters: tuple[int, ...] = field(repr=False)
     noise: Noise = field(repr=False)
+
+
+# -- noise
+
+
+def own_noise(terms: PathakTerms, size: int, randomness: Randomness = SYSTEM) -> tuple[int, ...]:
+    """Draw the printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound]."""
+    scale, bound = noise_scale(terms, size), noise_bound(terms)
+    noise = DiscreteLaplace(terms.features, scale).sample(randomness)
+    return tuple(max(-bound, min(bound, entry)) for entry in noise)
+
+
+def noise_share(terms: PathakTerms, size: Fraction | int, randomness: Randomness = SYSTEM) -> tuple[int, ...]:
+    """Draw a party's share of the noise for data sets of `size` samples: d integers in [-noise_bound, noise_bound]."""
+    contributors = terms.parties - terms.excluded
+    shares = PolyaShares(terms.features, terms.parties, contributors, noise_scale(terms, size))
+    return tuple(shares.share(randomness))
+
+
+def rung_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> Noise:
+    return tuple(noise_share(terms, size, randomness) for size in terms.ladder)
 
 
 # -- states

@@ -115,13 +115,6 @@ def gaussian_deltas(epsilon: Vector, mu: float) -> Vector:
     return np.where(epsilon >= 0, delta, -np.expm1(below) + np.exp(below) * delta)
 
 
-def _delta(epsilon: float, losses: PrivacyLoss, mu: float) -> float:
-    """Return the delta of a loss together with a Gaussian (mu = 0: without one), before rounding up."""
-    remaining = epsilon - losses.values
-    terms = gaussian_deltas(remaining, mu) if mu else -np.expm1(np.minimum(remaining, 0.0))
-    return losses.infinite + float(np.dot(losses.masses, terms))
-
-
 def composed_epsilon(counts: Mapping[float, int], mu: float, delta: float, most: float) -> float:
     """Return the least epsilon, rounded up, at which all mechanisms together are (epsilon, delta)-private.
 
@@ -139,7 +132,9 @@ def composed_epsilon(counts: Mapping[float, int], mu: float, delta: float, most:
     losses = PrivacyLoss(losses.values + shift, losses.masses, losses.infinite)
 
     def holds(epsilon: float) -> bool:
-        return _delta(epsilon, losses, mu) * (1 + slack) <= delta
+        remaining = epsilon - losses.values
+        terms = gaussian_deltas(remaining, mu) if mu else -np.expm1(np.minimum(remaining, 0.0))
+        return (losses.infinite + float(np.dot(losses.masses, terms))) * (1 + slack) <= delta
 
     if holds(0.0):
         return 0.0

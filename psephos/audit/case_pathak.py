@@ -57,8 +57,7 @@ from psephos.audit.pathak_runs import (
 )
 from psephos.audit.simulators import ideal_sum, joint_noise
 from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
-from psephos.parties.pathak import PathakParty
-from psephos.parties.pathak_noise import noise_share, own_noise
+from psephos.parties.pathak import PathakParty, noise_share, own_noise
 from psephos.protocol.errors import AgreementError, InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey

@@ -31,7 +31,7 @@ from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
-from psephos.parties.pathak_noise import noise_share
+from psephos.parties.pathak import noise_share
 from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from psephos.parties import pathak_noise
-from psephos.parties.pathak import PathakParty
-from psephos.parties.pathak_noise import noise_share, own_noise, rung_shares
+from psephos.parties import pathak
+from psephos.parties.pathak import PathakParty, noise_share, own_noise, rung_shares
 from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.pathak.noise import noise_scale
 from psephos.protocol.pathak.terms import PathakTerms
@@ -67,7 +66,7 @@ def test_noise_beyond_its_slot_is_clipped(monkeypatch: pytest.MonkeyPatch) -> No
     free = own_noise(agreed, 4, SimulationRandomness(1))
     bound = int(noise_scale(agreed, 4))
     assert max(free) > bound > -bound > min(free)
-    monkeypatch.setattr(pathak_noise, "noise_bound", lambda terms: bound)
+    monkeypatch.setattr(pathak, "noise_bound", lambda terms: bound)
     clipped = own_noise(agreed, 4, SimulationRandomness(1))
     assert clipped == tuple(max(-bound, min(bound, entry)) for entry in free)
 
