@@ -3,10 +3,10 @@
 Hamm 2016, Algorithms 1 and 2, and the private average of appendix B.4: a vector of L2 sensitivity S plus noise with
 density proportional to exp(-epsilon ||eta|| / S) is epsilon-differentially private (equation 3). S bounds the
 sensitivity of the numbers that are computed in floating point: with the solver's 2 tau/lambda, the change of
-    coordinates, rows of norm 1 + 2^-39, and the rounding to a lattice of public pitch, on which the noise is drawn.
-    Parameters of several classes are released in the (K - 1) d coordinates of an orthonormal basis of the contrasts, so
-    that the noise is spherical
-there: subtracting the mean of the rows changes no prediction and increases no distance.
+coordinates, rows of norm 1 + 2^-39, and the rounding to a lattice of public pitch, on which the noise is drawn.
+
+Parameters of several classes are released in the (K - 1) d coordinates of an orthonormal basis of the contrasts, where
+the noise is spherical: subtracting the mean of the rows changes no prediction and increases no distance.
 """
 
 from __future__ import annotations
