@@ -30,13 +30,13 @@ from psephos.curator.noise_plan import JointNoise, NoisePlan, check_mechanism, j
 from psephos.curator.rehearsed import public_features
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import (
     ENTRY_BITS,
     LEAST_WEIGHT,
     RESIDUAL_BITS,
     TABLES,
-    Norm,
     NumericLabel,
     PartyBall,
     RecordGrid,

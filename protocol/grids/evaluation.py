@@ -57,9 +57,8 @@ class BlockLayout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScoreGrid(RowSumGrid):
-    """The classifier that is evaluated, and the bins of its scores.
-
-    A row's last feature is a positive constant, by which the row is divided first.
+    """The classifier that is evaluated, and the bins of its scores. A row is divided by its last feature, a constant,
+    first.
 
     Attributes:
         weights: float64 (d, K') with K' = 1 for two classes, where a positive score means class 1, and K for more; its
@@ -82,10 +81,7 @@ class ScoreGrid(RowSumGrid):
         edges = np.array(self.edges, dtype="<f8", order="C")
         scores = 1 if self.classes == 2 else self.classes
         if self.classes < 2 or self.weights.shape[1] != scores:
-            raise InvalidParameter(
-                f"a classifier of {self.classes} classes has weights of shape (features, {scores}), not "
-                f"{self.weights.shape}"
-            )
+            raise InvalidParameter(f"{self.classes} classes have weights (d, {scores}), not {self.weights.shape}")
         if edges.ndim != 1 or not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
             raise InvalidParameter("the edges of the bins must be finite and ascend")
         if self.classes == 2 and 0.0 not in edges:

@@ -29,14 +29,7 @@ ITERATIONS = 8
 
 
 def local_steps(Z: Array, labels: NDArray[np.integer], offset: Array, ridge: float) -> Array:
-    """Compute the steps, float64 (m, K - 1, r), of m parties with n rows each.
-
-    Args:
-        Z: coordinates, float64 (m, n, r).
-        labels: class numbers, (m, n).
-        offset: public scores, float64 (m, n, K - 1).
-        ridge: of the step; infinite for one gradient step.
-    """
+    """Compute the steps (m, K - 1, r) of m parties, of coordinates (m, n, r), labels (m, n), scores (m, n, K - 1)."""
     basis = contrast_basis(offset.shape[2] + 1)
     targets = basis.T[labels]
     transposed = Z.transpose(0, 2, 1)
@@ -77,19 +70,15 @@ def vector_norms(steps: Array, norm: Norm) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LocalStepGrid(DirectionGrid):
-    """The public terms of one step from a public model.
-
-    A row's last feature is the constant of the public scaling, by which the row is divided first.
+    """The public terms of one step from a public model. A row is divided by its last feature, the constant, first.
 
     Attributes:
         transform: float64 (d, r), read-only; x/x_d times it are the coordinates, the constant one included.
         offset: float64 (d, K - 1), read-only; x/x_d times it is the public score.
-        classes: K.
+        classes, norm: K, and the norm that a party's vector has at most 1 of.
         ridge: of a party's step, positive; infinite for one gradient step.
         limit: length to which a row's coordinates are clipped.
-        radius: norm of a party's step above which it is scaled to norm 1; shorter ones are divided by it. 0 scales
-            every step to norm 1.
-        norm: the norm that a party's vector has at most 1 of.
+        radius: norm of a party's step above which it is scaled to norm 1; shorter ones are divided by it.
     """
 
     transform: Array
@@ -106,10 +95,8 @@ class LocalStepGrid(DirectionGrid):
         if self.offset.shape != expected:
             raise InvalidParameter(f"the offset of a step has shape {self.offset.shape}, and must have {expected}")
         if not (self.ridge > 0 and 0 < self.limit < math.inf and 0 <= self.radius < math.inf):
-            raise InvalidParameter(
-                f"a step needs a positive ridge and limit and a radius of at least 0, not {self.ridge}, {self.limit} "
-                f"and {self.radius}"
-            )
+            numbers = (self.ridge, self.limit, self.radius)
+            raise InvalidParameter(f"a step has a positive ridge and limit and a radius of at least 0, not {numbers}")
         if self.norm not in ("l1", "l2"):
             raise InvalidParameter(f"the norm of a step is l1 or l2, not {self.norm!r}")
 

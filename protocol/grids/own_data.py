@@ -58,13 +58,9 @@ def _divided(rows: Array, lengths: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OwnDataGrid(DirectionGrid):
-    """The public coordinates in which parties sum vectors of their own rows.
+    """The public coordinates in which parties sum vectors of their own rows, with norm at most 1.
 
-    Attributes:
-        transform: float64 (d, r), read-only; a row x of unit length has the coordinates z = x @ transform.
-        classes: K.
-        source: which vector a party computes from its rows.
-        norm: the norm that the vector has at most 1 of.
+    A row x of unit length has the coordinates x @ transform, float64 (d, r), read-only; `source` says which vector.
     """
 
     transform: Array
@@ -88,9 +84,7 @@ class OwnDataGrid(DirectionGrid):
         `train` is for a whitened average only: a function from coordinates (n, r) and labels to coefficients (K, r).
         """
         if (train is None) == (self.source == "whitened"):
-            raise InvalidParameter(
-                f"train is for whitened averages and for no other source, and source is {self.source}"
-            )
+            raise InvalidParameter(f"train is for whitened averages and no other source, and source is {self.source}")
         rows, labels = checked_rows(X, y, len(self.transform), self.classes)
         Z = unit_rows(rows) @ self.transform
         if train is None or not len(Z):  # e_y - 1/K and e_y have the same contrasts

@@ -21,12 +21,13 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.rows import (
     Array,
@@ -39,8 +40,6 @@ from psephos.protocol.grids.rows import (
     set_public_matrices,
     set_read_only,
 )
-
-Norm = Literal["l1", "l2"]
 
 COORDINATE_BITS = 18
 """Bits of a coordinate of norm 1."""
@@ -88,10 +87,7 @@ class NumericLabel:
         if not all(map(math.isfinite, (self.low, self.high, self.high - self.low, self.threshold))):
             raise InvalidParameter("the bounds of a numeric label, their distance and its threshold are finite numbers")
         if not (self.low < self.high and self.threshold > 0):
-            raise InvalidParameter(
-                f"a numeric label needs bounds low < high and a positive threshold, not {self.low}, {self.high}, "
-                f"{self.threshold}"
-            )
+            raise InvalidParameter(f"a numeric label needs bounds low < high and a positive threshold, not {self}")
 
     def clip(self, scores: Array) -> Array:
         """Return the predictions of scores that are relative to the middle of the bounds."""
@@ -124,13 +120,8 @@ class PartyBall:
 
 
 class ScoreTables(NamedTuple):
-    """Integers in units of 2^-16 by the absolute value of the score, float64 (L,).
-
-    Attributes:
-        above: sigmoid(|t|), rounded down.
-        below: sigmoid(-|t|), rounded down.
-        curvature: 4 h = 2 tanh(|t|/2)/|t|, rounded down.
-        across: floor(sqrt(2) curvature), the curvature of entries off the diagonal in L2.
+    """Integers in units of 2^-16 by the absolute value of the score, float64 (L,), all rounded down: sigmoid(|t|),
+    sigmoid(-|t|), 4 h = 2 tanh(|t|/2)/|t|, and sqrt(2) 4 h, the curvature of entries off the diagonal in L2.
     """
 
     above: Array
@@ -164,12 +155,10 @@ class RecordGrid(RowSumGrid):
     Attributes:
         transform: float64 (d, r), read-only; x/x_d times it are the coordinates, which are then clipped to norm 1.
         constant: the coordinate that is appended, the same for every row; above 0.
-        offset: float64 (d, K') with K' = 1 for two classes and K - 1 contrasts for more; x/x_d times it is the public
-            score.
+        offset: float64 (d, K') with K' = 1 for two classes and K - 1 contrasts for more; x/x_d times it is the score.
         classes: K; 1 where the label is a number.
         norm: the norm in which coordinates and residuals are clipped, that of the noise's sensitivity.
-        label: how a numeric label is predicted; None for classes. The public score is then relative to the middle of
-            its bounds.
+        label: how a number is predicted; the score is then relative to the middle of its bounds. None for classes.
         ball: where a party's average is clipped, if a party is protected; None where a row is.
     """
 
@@ -189,10 +178,8 @@ class RecordGrid(RowSumGrid):
             raise InvalidParameter("a record step has two classes or more, or one numeric label")
         contrasts = 1 if self.label is not None else len(contrast_basis(self.classes))
         if self.offset.shape != (len(self.transform), contrasts):
-            raise InvalidParameter(
-                f"the offset of a record step has shape {self.offset.shape}, and must have "
-                f"{(len(self.transform), contrasts)}: the features, and one score or one for each contrast of classes"
-            )
+            expected = (len(self.transform), contrasts)
+            raise InvalidParameter(f"the offset of a record step has shape {self.offset.shape}, not {expected}")
         if not (math.isfinite(self.constant) and self.constant > 0):
             raise InvalidParameter(f"the constant coordinate must be positive and finite, not {self.constant}")
         if self.norm not in ("l1", "l2"):
@@ -237,9 +224,8 @@ class RecordGrid(RowSumGrid):
 
     @cached_property
     def largest_residual(self) -> float:
-        """Size to which a residual is clipped and by which it is divided: Huber's threshold, or a norm for K > 2.
-
-        The norm is 1 in L2, above every |B e_y|; in L1 the largest |B e_y|_1.
+        """Size to which a residual is clipped and by which it is divided: Huber's threshold, or above every norm of B
+        e_y.
         """
         if self.label is not None:
             return self.label.threshold

@@ -59,10 +59,7 @@ class StatisticGrid:
         """Compute one party's vector from its class indices, (N,), exactly."""
         choices = np.asarray(choices)
         if choices.shape != (self.samples,) or choices.dtype.kind not in "iu":
-            raise DataError(
-                f"choices must be integers of shape ({self.samples},), one per auxiliary sample, not {choices.dtype} "
-                f"of shape {choices.shape}"
-            )
+            raise DataError(f"choices must be {self.samples} integers, one per auxiliary sample, not {choices.shape}")
         if choices.min() < 0 or choices.max() >= self.classes:
             raise DataError(f"a choice lies outside the agreed classes 0 to {self.classes - 1}")
         sums = np.stack([self.points[choices == k].sum(axis=0) for k in range(self.classes)])

@@ -65,10 +65,8 @@ class VoteDirectionGrid(DirectionGrid):
                 raise DataError(f"a label lies outside the agreed classes 0 to {self.classes - 1}")
             return self.direction(basis[:, labels] @ self.points)
         if not are_probabilities(labels, (self.samples, self.classes)):
-            raise DataError(
-                f"labels must be {self.samples} class indices, or probabilities of shape ({self.samples}, "
-                f"{self.classes}), at least 0 with rows that sum to 1, not {labels.dtype} of shape {labels.shape}"
-            )
+            shape = (self.samples, self.classes)
+            raise DataError(f"labels are {self.samples} class indices, or probabilities {shape}, not {labels.shape}")
         return self.direction(basis @ labels.T @ self.points)
 
     @cached_property

@@ -128,13 +128,9 @@ def load(
     published: Mapping[str, DataFile] = PUBLISHED,
     **parameters: int,
 ) -> Dataset:
-    """Load a data set, one of `NAMES`; the synthetic one takes the parameters of `make_synthetic`.
+    """Load a data set, one of `NAMES`; `parameters` are those of `make_synthetic`.
 
-    Args:
-        name: one of `NAMES`.
-        data_dir: the folder with the files, or with a folder for each data set; see `data_folder` for the default.
-        published: rows and digest of each file, for another edition than that of `PUBLISHED`.
-        parameters: of `make_synthetic`, for `synthetic` only.
+    `published` has rows and digest of each file, for another edition than that of `PUBLISHED`.
 
     Raises:
         InvalidParameter: the name is unknown.
@@ -242,26 +238,18 @@ def content_of(path: Path) -> bytes:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: decompression failed ({error}); the file is damaged or incomplete, fetch it again"
-        ) from error
+        raise DataError(f"{path}: decompression failed ({error}): it is damaged, fetch it again") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _check(file: DataFile, content: bytes, where: Path) -> bytes:
     """Return `content`; raises DataError if its number of rows or its digest is not the published one."""
-    rows = content.count(b"\n")
-    if rows != file.rows:
+    found = (content.count(b"\n"), hashlib.sha256(content).hexdigest())
+    if found != (file.rows, file.sha256):
         raise DataError(
-            f"{where}: {file.name} has {rows} complete rows instead of {file.rows}; "
-            "the file is damaged or half downloaded, fetch it again"
-        )
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != file.sha256:
-        raise DataError(
-            f"{where}: the content of {file.name} has SHA-256 {digest} instead of {file.sha256}; "
-            "the row count is right but the content is not the published one, fetch it again"
+            f"{where}: {file.name} has {found[0]} complete rows and SHA-256 {found[1]}, and the published one "
+            f"{file.rows} and {file.sha256}: it is damaged or half downloaded, fetch it again"
         )
     return content
 
@@ -302,9 +290,7 @@ def _har_members(archive: bytes, where: Path, published: Mapping[str, DataFile])
                     raise DataError(f"{where}: the archive holds no {member}; it is not the published one")
                 yield _check(published[name], zip_file.read(member), where)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(
-            f"{where}: not a readable zip archive ({error}); it is damaged or incomplete, fetch it again"
-        ) from error
+        raise DataError(f"{where}: not a readable zip archive ({error}), fetch it again") from error
 
 
 def _numbers(text: bytes) -> NDArray[np.float64]:
@@ -508,9 +494,7 @@ def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:
                 while block := answer.read(1 << 20):
                     out.write(block)
         except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
-            raise DataSetMissingError(
-                f"{address} could not be fetched ({error}); put the file at {target} by hand"
-            ) from error
+            raise DataSetMissingError(f"{address} failed ({error}): put the file at {target} by hand") from error
         except OSError as error:
             raise DataError(f"{target} cannot be written: {error.strerror}; nothing was left behind") from error
         verify(path)

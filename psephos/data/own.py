@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,53 +51,38 @@ FEWEST_COPIES = 5
 _HELD_OUT_STREAM = 2  # number of the random stream of a run's seed that chooses held-out rows
 
 
+_option = partial(option, group="Your own data")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
     """Options for reading a user's own table; each field is an option of the command line."""
 
-    data: str | None = option(None, "Your own table: a CSV or Parquet file.", group="Your own data")
-    label: str | None = option(
-        None, "The column with the class, or with the number to predict.", group="Your own data", name=True
+    data: str | None = _option(None, "Your own table: a CSV or Parquet file.")
+    label: str | None = _option(None, "The column with the class, or with the number to predict.", name=True)
+    party: str | None = _option(
+        None, "The column that says whose row it is.", shown="rows are dealt to --parties at random", name=True
     )
-    party: str | None = option(
-        None,
-        "The column that says whose row it is.",
-        group="Your own data",
-        shown="rows are dealt to --parties at random",
-        name=True,
-    )
-    public: str | None = option(
+    public: str | None = _option(
         None,
         "Rows that are public, for the auxiliary samples and the encoding: a value of the --party column, or another "
         "file.",
-        group="Your own data",
     )
-    schema: str | None = option(
-        None,
-        "A TOML file with the columns, their ranges and values, and the classes, in place of public rows.",
-        group="Your own data",
+    schema: str | None = _option(
+        None, "A TOML file with the columns, their ranges and values, and the classes, in place of public rows."
     )
-    classes: tuple[str, ...] = option(
-        (), "Names of the classes.", group="Your own data", shown="of the schema, or of the public rows", name=True
+    classes: tuple[str, ...] = _option(
+        (), "Names of the classes.", shown="of the schema, or of the public rows", name=True
     )
-    other_labels: str = option(
+    other_labels: str = _option(
         "refuse",
         "What becomes of a private row whose label is no class: refuse (an error), drop (it is left out, as is a row "
         "without a label), or the class that it counts as.",
-        group="Your own data",
         name=True,
     )
-    ignore: tuple[str, ...] = option(
-        (), "Columns to leave out, such as row numbers and identifiers.", group="Your own data", name=True
-    )
-    text: tuple[str, ...] = option(
-        (), "Columns of numbers that stand for words, such as codes.", group="Your own data", name=True
-    )
-    held_out: float = option(
-        0.2,
-        "Share of each party's rows that it does not train on, to measure on; 0 for none.",
-        group="Your own data",
-    )
+    ignore: tuple[str, ...] = _option((), "Columns to leave out, such as row numbers and identifiers.", name=True)
+    text: tuple[str, ...] = _option((), "Columns of numbers that stand for words, such as codes.", name=True)
+    held_out: float = _option(0.2, "Share of each party's rows that it does not train on, to measure on; 0 for none.")
 
     @property
     def person_column(self) -> str | None:
@@ -115,17 +101,13 @@ class TableOptions(Options):
 
     def check_table(self) -> None:
         """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
-        about = ("label", "party", "public", "schema", "classes", "ignore", "text")
-        alone = [name.replace("_", "-") for name in about if getattr(self, name)]
-        if self.held_out != TableOptions.held_out:
-            alone.append("held-out")
-        if self.other_labels != TableOptions.other_labels:
-            alone.append("other-labels")
-        if self.data is None and alone:
-            raise InvalidParameter(f"--{alone[0]} is about your own table: name it with --data FILE")
-        if self.data is None and self.predicts_number:
-            raise InvalidParameter("a number is predicted in your own table: name it with --data FILE")
         if self.data is None:
+            for one in fields(TableOptions):
+                if getattr(self, one.name) != one.default:
+                    name = one.name.replace("_", "-")
+                    raise InvalidParameter(f"--{name} is about your own table: name it with --data FILE")
+            if self.predicts_number:
+                raise InvalidParameter("a number is predicted in your own table: name it with --data FILE")
             return
         if self.label is None:
             raise InvalidParameter("--data needs --label COLUMN, the column with the class")
@@ -234,9 +216,8 @@ class OwnTable:
         if many and 2 * int((counts < 3).sum()) > len(counts):
             raise DataError(
                 f"the column {options.label!r} holds {len(counts)} different values, most of them once or twice, as a "
-                "continuous quantity does; a label names a class, and a class has many rows: predict the number with "
-                "psephos run --task regression --unit record, write a column of classes (such as low and high), or "
-                "name another column with --label"
+                "continuous quantity does: predict it with psephos run --task regression --unit record, write classes "
+                "(such as low and high), or name another column with --label"
             )
         names = tuple(sorted(str(name) for name in counts.index))
         check_classes(names)
@@ -401,14 +382,10 @@ class OwnTable:
         if schema_samples is not None:
             assert self._schema is not None
             if encoding != self._schema.encoding:
-                raise DataError(
-                    "the schema encodes rows in another way than the agreed encoding: name public rows with --public"
-                )
+                raise DataError("the schema does not encode rows as agreed: name public rows with --public")
             auxiliary = np.arange(len(X), len(X) + len(schema_samples))
-            X, y = (
-                np.concatenate([X, schema_samples]),
-                np.concatenate([y, np.full(len(schema_samples), np.nan if options.predicts_number else -1)]),
-            )
+            unlabelled = np.full(len(schema_samples), np.nan if options.predicts_number else -1)
+            X, y = np.concatenate([X, schema_samples]), np.concatenate([y, unlabelled])
         held_out = self._held_out(rows_of, X, seed, by_content=by_content)
         names = tuple(encoding.features)
         return Split(
@@ -427,13 +404,10 @@ class OwnTable:
 
     def _encoding(self, auxiliary: NDArray[np.intp]) -> tuple[Encoding, list[str]]:
         """Return the encoding that the schema or the public rows determine, and the warnings about it."""
-        cautions: list[str] = []
         if self._schema is not None:
-            encoding = self._schema.encoding
-        else:
-            _check_public(len(auxiliary))
-            encoding, cautions = Encoding.learn(self._features.iloc[auxiliary], self._options.text)
-        return encoding, cautions
+            return self._schema.encoding, []
+        _check_public(len(auxiliary))
+        return Encoding.learn(self._features.iloc[auxiliary], self._options.text)
 
     def _schema_samples(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
         """Draw encoded auxiliary samples from the schema, (N, d); return None if there are public rows."""
@@ -447,28 +421,21 @@ class OwnTable:
 
 
 def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Generator) -> NDArray[np.intp]:
-    """Choose the rows of one party that it does not train on, sorted.
+    """Choose the rows of one party that it does not train on, sorted, by its own generator.
 
-    Args:
-        rows: rows of the party, (n,).
-        share: share of the rows that is held out on average. share * n is rounded up or down at random, so that parties
-            of few rows hold out as large a share of all rows as others; the last row of a party is never held out.
-        generator: random generator of this party alone.
+    share * n is rounded up or down at random, so that parties of few rows hold out as large a share of all rows as
+    others; the last row of a party is never held out.
     """
     count = int(np.floor(share * len(rows) + generator.random()))
     return np.sort(generator.permutation(rows)[: min(count, len(rows) - 1)])
 
 
 def row_keys(X: NDArray[np.float64], y: NDArray[Any], owners: Sequence[str]) -> list[bytes]:
-    """Return what tells each row apart: its owner, its values, and its number among the equal rows of this owner.
+    """Return what tells each encoded row apart: its owner, its values, and its number among the equal rows of this
+    owner.
 
     Equal rows have different keys. As they are interchangeable, a row that is added, removed or replaced changes no
     other row's key.
-
-    Args:
-        X: encoded rows, (n, d).
-        y: their class numbers, or numeric labels, (n,).
-        owners: name of the owner of each row.
     """
     values = np.column_stack([X, y]).astype("<f8") + 0.0  # -0.0 becomes 0.0
     equal: Counter[tuple[str, bytes]] = Counter()

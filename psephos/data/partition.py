@@ -67,10 +67,7 @@ class DataOptions(TableOptions):
         if isinstance(sizes, str):
             one_of("sizes", sizes, *DEALS)
         elif len(sizes) != self.parties or self.samples_per_party is not None:
-            raise InvalidParameter(
-                f"--sizes has {len(sizes)} sizes for {self.parties} parties: give one for each, and leave "
-                "--samples-per-party out"
-            )
+            raise InvalidParameter(f"--sizes has the size of each of {self.parties} parties, or --samples-per-party")
         if self.protects_rows and self.data is not None and self.party is None and (sizes != "equal" or self.absent):
             # Which rows a random order puts where depends on how many there are, and on their labels for some sizes.
             # It is no matter where all are summed, and where the number is public and the order is the rows' own.

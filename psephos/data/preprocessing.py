@@ -80,10 +80,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X = self._checked(X, reset=True)
         self.ranges_ = None if self.margin is None else _extended_ranges(X, self.margin)
         if self.components is not None and not 1 <= self.components <= min(X.shape):
-            raise InvalidParameter(
-                f"components must lie in 1 .. {min(X.shape)} for {X.shape[0]} auxiliary rows of {X.shape[1]} features; "
-                f"got {self.components}"
-            )
+            raise InvalidParameter(f"there are 1 to {min(X.shape)} components of these rows, not {self.components}")
         self.used_ = None
         learns = self.scaling != "unit-rows" or self.columns is not None or self.components is not None
         if learns and scipy.sparse.issparse(X):
@@ -171,10 +168,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not scipy.sparse.issparse(X) or (self.components is not None and self.columns is None):
             return X
         if X.shape[0] * X.shape[1] > _DENSE_LIMIT:
-            raise DataError(
-                f"{X.shape[0]} x {X.shape[1]} sparse features are too many to be made dense; reduce them with "
-                "`components` and without `columns`, or transform fewer rows at a time"
-            )
+            raise DataError(f"{X.shape} sparse features are too many: reduce them with `components`, without `columns`")
         return X.toarray()
 
     def _fit_pca(self, X: Any) -> Any:
@@ -183,10 +177,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not scipy.sparse.issparse(X):
             return PCA(self.components, svd_solver="full").fit(X)
         if self.components is not None and self.components >= min(X.shape):
-            raise InvalidParameter(
-                f"of sparse features with {X.shape[1]} used columns and {X.shape[0]} rows fewer than {min(X.shape)} "
-                f"components can be computed; got {self.components}"
-            )
+            raise InvalidParameter(f"sparse rows have fewer than {min(X.shape)} components, not {self.components}")
         return PCA(self.components, svd_solver="arpack", random_state=0).fit(X)
 
     def _append(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -177,10 +177,7 @@ def split_dataset(
     if len(sizes) != parties:
         raise InvalidParameter(f"{len(sizes)} sizes were given for {parties} parties")
     if min(sizes) < 1:
-        raise InvalidParameter(
-            f"{parties} parties cannot each hold a sample: {dataset.name} has {n} training samples, {public} of them "
-            "auxiliary; ask for fewer parties, or for at least one sample per party"
-        )
+        raise InvalidParameter(f"{parties} parties cannot each hold one of {n} training samples, {public} auxiliary")
     if auxiliary is None and samples_per_party is None:
         public = n - sum(sizes)
     elif auxiliary is None:
@@ -188,8 +185,8 @@ def split_dataset(
         public = min(tenth, n - sum(sizes))
     if sum(sizes) + public > n or (auxiliary is None and public < 1):
         raise InvalidParameter(
-            f"{parties} parties with {sum(sizes)} samples in all leave no room for {max(public, 1)} auxiliary samples: "
-            f"{dataset.name} has {n} training samples; ask for fewer parties or samples per party"
+            f"{parties} parties with {sum(sizes)} samples in all leave no room for {max(public, 1)} auxiliary ones: "
+            f"{dataset.name} has {n} training samples"
         )
     order = train[generator.permutation(n)]
     cuts = np.cumsum(sizes)
@@ -219,9 +216,7 @@ def deal_rows(
     """
     if not isinstance(sizes, str):
         if sum(sizes) > len(rows) or len(sizes) != parties:
-            raise InvalidParameter(
-                f"{parties} parties of {sum(sizes)} rows in all were asked for; {len(rows)} are there"
-            )
+            raise InvalidParameter(f"{parties} parties of {sum(sizes)} rows in all were asked for, of {len(rows)}")
         return np.split(rows, np.cumsum(sizes))[:-1]
     if sizes == "equal":
         return np.array_split(rows, parties)

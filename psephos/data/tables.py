@@ -133,10 +133,7 @@ def _column_names(names: Iterable[Any], table: str) -> list[str]:
     spelled = [plain(str(name)) for name in names]
     for place, name in enumerate(spelled):
         if not name:
-            raise DataError(
-                f"{table}: column {place + 1} has no name: give it one, or take it out (pandas writes row numbers so; "
-                "index=False leaves them out)"
-            )
+            raise DataError(f"{table}: column {place + 1} has no name: give it one, or take it out (row numbers?)")
         if name in spelled[:place]:
             raise DataError(f"{table}: two columns are called {name!r}: give one of them another name")
     check_distinct(f"{table}: the columns", spelled)
@@ -176,9 +173,7 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
     for row, line in zip(rows, lines[1:], strict=True):
         if len(row) != len(names):
             count = "1 cell" if len(row) == 1 else f"{len(row)} cells"
-            raise DataError(
-                f"{path}, line {line}: {count}, but the first line names {len(names)} columns: correct this line"
-            )
+            raise DataError(f"{path}, line {line}: {count}, but the first line names {len(names)} columns")
     return names, rows, lines[1:], separator
 
 
@@ -200,9 +195,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         _column_names(parquet.read_schema(path).names, str(path))
         return _texts(pd.read_parquet(path, dtype_backend="numpy_nullable"), str(path))
     except ImportError:
-        raise DataError(
-            "Parquet files need pyarrow (in a clone: pip install -e '.[parquet]'); or save the table as CSV"
-        ) from None
+        raise DataError("Parquet files need pyarrow (pip install pyarrow); or save the table as CSV") from None
     except DataError:
         raise
     except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
@@ -346,10 +339,7 @@ def check_distinct(what: str, names: Iterable[str]) -> None:
     """Raise DataError if two names are confusable; `what` they name begins the message."""
     if (pair := confusable(names)) is not None:
         first, second = map(ascii, pair)
-        raise DataError(
-            f"{what} {first} and {second} differ in capitals or forms of letters alone: write them alike if they are "
-            "one, or rename one of them"
-        )
+        raise DataError(f"{what} {first} and {second} differ in capitals or forms of letters alone: rename one of them")
 
 
 def check_names(path: Path, cells: pd.Series[str]) -> None:
@@ -382,14 +372,11 @@ def first_row(cells: pd.Series[str]) -> str:
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one column is encoded.
+    """How one column is encoded: a number as one feature, a date as one, in days since 1970-01-01, and text as a 0/1
+    feature for each of its known values.
 
-    Attributes:
-        name: name of the column in the table.
-        kind: "number" becomes one feature; "date" one, in days since 1970-01-01; "text" one 0/1 feature for each value.
-        fill: the number that replaces an empty cell of a number or date column: the median of the public rows, or the
-            schema's. An empty cell of a text column, like an unknown value, is 0 in all features.
-        values: the known values of a text column.
+    `fill` replaces an empty cell of a number or date column: the median of the public rows, or the schema's. An empty
+    cell of a text column, like an unknown value, is 0 in all features.
     """
 
     name: str
@@ -419,17 +406,7 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def summary(self) -> list[tuple[str, str]]:
         """Pairs (name of a column, description of its encoding)."""
-        descriptions = {
-            "number": "number; a gap is read as {0.fill:.6g}",
-            "date": "date, in days since 1970-01-01; a gap is read as {0.fill:.6g}",
-        }
-        return [
-            (
-                column.name,
-                descriptions[column.kind].format(column) if column.kind != "text" else _describe_values(column.values),
-            )
-            for column in self.columns
-        ]
+        return [(column.name, _description(column)) for column in self.columns]
 
     @classmethod
     def learn(cls, public: pd.DataFrame, text: Collection[str] = ()) -> tuple[Encoding, list[str]]:
@@ -451,10 +428,7 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         The message has the line number but not the cell, which may be private.
         """
         if missing := [column.name for column in self.columns if column.name not in table.columns]:
-            raise DataError(
-                f"the table has no column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; "
-                f"{described_columns(table)}"
-            )
+            raise DataError(f"the table has no column {', '.join(map(repr, missing))}; {described_columns(table)}")
         if not self.columns:
             raise DataError("the encoding has no columns: leave fewer columns out with --ignore")
         return np.column_stack([_encoded(column, table[column.name]) for column in self.columns])
@@ -474,9 +448,7 @@ def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[st
     name = str(cells.name)
     filled = cells[cells != ""]
     if not len(filled):
-        raise DataError(
-            f"no public row has a value in the column {name!r}: leave it out with {words_for('ignore', [name])}"
-        )
+        raise DataError(f"no public row has a value in the column {name!r}: use {words_for('ignore', [name])}")
     kind = "text" if is_text else _kind(name, filled)
     if kind == "text":
         values = tuple(sorted(filled.unique()))
@@ -587,8 +559,12 @@ def _wrong(name: str, cells: pd.Series[str], what: str, remedy: str) -> DataErro
     return DataError(f"the column {name!r} holds {what} ({first_row(cells)}{more}): {remedy}")
 
 
-def _describe_values(values: Sequence[str]) -> str:
-    return f"text, a 0/1 feature for each of {len(values)} values: {_some(values)}; a gap or another value is 0 in all"
+def _description(column: Column) -> str:
+    if column.kind == "text":
+        known = f"{len(column.values)} values: {_some(column.values)}"
+        return f"text, a 0/1 feature for each of {known}; a gap or another value is 0 in all"
+    unit = ", in days since 1970-01-01" if column.kind == "date" else ""
+    return f"{column.kind}{unit}; a gap is read as {column.fill:.6g}"
 
 
 def _some(names: Collection[Any], most: int = 10) -> str:

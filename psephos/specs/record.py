@@ -18,7 +18,8 @@ from psephos.curator.record import (
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.record import ENTRY_BITS, Norm, NumericLabel, RecordGrid
+from psephos.protocol.grids.fixed_point import Norm
+from psephos.protocol.grids.record import ENTRY_BITS, NumericLabel, RecordGrid
 from psephos.protocol.study.study import Study
 from psephos.specs.base import Array
 from psephos.specs.noisy import NoisySumSpec, contributors_of
