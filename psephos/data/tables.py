@@ -451,44 +451,32 @@ def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[st
         raise DataError(f"no public row has a value in the column {name!r}: use {words_for('ignore', [name])}")
     kind = "text" if is_text else _kind(name, filled)
     if kind == "text":
-        values = tuple(sorted(filled.unique()))
-        return Column(name, "text", values=values), _about_text(name, values, filled)
+        column = Column(name, "text", values=tuple(sorted(filled.unique())))
+        return column, _cautions(column, filled)
     numbers = _numbers(name, kind, filled)
-    whole = kind == "number" and (numbers == np.rint(numbers)).all()
-    return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, filled) or (
-        _about_identifiers(name, filled, numbers) if whole else []
-    )
+    column = Column(name, kind, fill=float(np.median(numbers)))
+    return column, _cautions(column, filled, numbers)
 
 
-def _about_text(name: str, values: Sequence[str], filled: pd.Series[str]) -> list[str]:
-    if len(values) <= MANY_VALUES:
-        return _about_all_alike(name, filled) or _about_identifiers(name, filled)
-    examples = _some(values, 3)
-    return _about_identifiers(name, filled) or [
-        f"the column {name!r} holds {len(values)} different texts ({examples}), and each becomes a feature; "
-        f"{words_for('ignore', [name])} leaves it out"
-    ]
-
-
-def _about_all_alike(name: str, filled: pd.Series[str]) -> list[str]:
-    alike = filled.nunique() == 1
-    return [f"the column {name!r} is the same in every public row: nothing can be learned from it"] if alike else []
-
-
-def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.float64] | None = None) -> list[str]:
-    """Return a warning about a column that seems to identify rows, otherwise an empty list."""
+def _cautions(column: Column, filled: pd.Series[str], numbers: NDArray[np.float64] | None = None) -> list[str]:
+    """Return a warning about a column that is always the same, seems to identify rows, or has many texts."""
+    name, without = column.name, words_for("ignore", [column.name])
+    if filled.nunique() == 1:
+        return [f"the column {name!r} is the same in every public row: nothing can be learned from it"]
     # No value occurs twice, and the name is that of an identifier, or there are many texts, or whole numbers with few
     # gaps, as a counter has (whole measurements, such as weights, may be all different as well).
-    if len(filled) < 3 or not filled.is_unique:
-        return []
-    many = len(filled) > MANY_VALUES
-    counter = many and (numbers is None or np.ptp(numbers) < 2 * len(numbers))
-    if not counter and not re.fullmatch(_IDENTIFIER, name):
-        return []
-    return [
-        f"the column {name!r} is different in each of {len(filled)} public rows: if it identifies the row, leave it "
-        f"out with {words_for('ignore', [name])}"
-    ]
+    counter = len(filled) > MANY_VALUES and (numbers is None or np.ptp(numbers) < 2 * len(numbers))
+    whole = numbers is None or (column.kind == "number" and (numbers == np.rint(numbers)).all())
+    if len(filled) >= 3 and filled.is_unique and whole and (counter or re.fullmatch(_IDENTIFIER, name)):
+        number = len(filled)
+        return [
+            f"the column {name!r} is different in each of {number} public rows: if it identifies the row, leave it out "
+            f"with {without}"
+        ]
+    if len(column.values) > MANY_VALUES:
+        texts = f"{len(column.values)} different texts ({_some(column.values, 3)})"
+        return [f"the column {name!r} holds {texts}, and each becomes a feature; {without} leaves it out"]
+    return []
 
 
 def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"]:
