@@ -1,10 +1,8 @@
 """A key holder in the ceremony that generates a key without a dealer (docs/protocols/ceremony.md).
 
-The methods are in the order of the protocol. All messages of a holder during the search for a modulus are functions of
-seeds that every set of n - tau holders has in common, so that the seeds of a batch determine what each holder should
-have sent. The seeds of a batch without a winner are opened, and everybody checks its messages. A holder that gets a
-wrong value in a sealed message complains: it opens its own secrets, and everybody sees who cheated, the sender or the
-complainer.
+The methods are in the order of the protocol. All messages of the search for a modulus are functions of seeds that every
+set of n - tau holders has in common; those of a batch without a winner are opened, and everybody checks its messages. A
+holder that gets a wrong value in a sealed message opens its own secrets, and everybody sees who cheated.
 """
 
 from __future__ import annotations
@@ -134,10 +132,8 @@ class CeremonyHolder(PublicChecks, Machine):
 
     @_from_all(ModulusSearch, Kind.RESIDUE_DIFFERENCES)
     def multiply(self, state: ModulusSearch, messages: MessagesBySender) -> Step:
-        """Combine the accepted residues to candidates, and commit to the shares of their products.
-
-        A holder that chose its share of n after it saw the others' could determine n, and know its factors.
-        """
+        """Combine the accepted residues to candidates, and commit to the shares of their products."""
+        # A holder that chose its share of n after it saw the others' could determine n, and know its factors.
         state = self._with_differences(state, messages)
         batch = self._batch(state)
         numbers = batch.numbers(self._chosen(state))
@@ -211,10 +207,7 @@ class CeremonyHolder(PublicChecks, Machine):
 
     @_from_all(ExponentSharing, Kind.EXPONENT_COMMITMENTS)
     def derive(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
-        """Compute theta and the verification values, and send the shares of d, sealed.
-
-        A d that is not a multiple of the order, and a modulus without the agreed form, are detected here.
-        """
+        """Compute theta and the verification values, and send the shares of d, sealed."""
         state = self._with_exponents(state, messages)
         if state.key is None:
             return self._accuse(state)
@@ -225,10 +218,7 @@ class CeremonyHolder(PublicChecks, Machine):
 
     @_from_all(ExponentSharing, Kind.EXPONENT_SHARES)
     def receive_shares(self, state: ExponentSharing, messages: MessagesBySender) -> Step:
-        """Check every share against its sender's commitments, sum them to this holder's share, and test it.
-
-        The test is a partial decryption of public ciphertexts, with a proof.
-        """
+        """Check every share, sum them to this holder's share, and partially decrypt public ciphertexts with it."""
         assert state.key is not None
         search, key = state.search, state.key
         state = replace(state, sealed=self._read_sealed(Kind.EXPONENT_SHARES, search, messages))

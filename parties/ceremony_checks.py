@@ -201,7 +201,6 @@ class PublicChecks:
         return self._noted(state, Kind.RESIDUE_PRODUCTS, messages, commitments=of_sets, products=products)
 
     def _wrong_commitments(self, state: ModulusSearch, seeds: Mapping[int, bytes]) -> set[int]:
-        """Return the holders whose commitment to a seed of this batch does not fit `seeds`, which has them by set."""
         return {
             k
             for s, seed in seeds.items()
@@ -362,10 +361,7 @@ class PublicChecks:
         return liars
 
     def _with_opened_pieces(self, state: ModulusSearch, messages: MessagesBySender) -> tuple[ModulusSearch, Numbers]:
-        """Decode the opened pieces of the rejected candidates in the winner's batch, and store their digests.
-
-        The holders of a set can check its pieces.
-        """
+        """Decode the opened pieces of the rejected candidates in the winner's batch, and store their digests."""
         bound, count = self._piece_bound(), len(state.moduli) - 1
         size = count * byte_length(bound)
         pieces: Numbers = {}
@@ -414,10 +410,7 @@ class PublicChecks:
         return (rest, *sieved.roots(quotient), *larger.roots(exponent))
 
     def _with_exponents(self, state: ExponentSharing, messages: MessagesBySender) -> ExponentSharing:
-        """Add the holders' commitments to the exponent, their parts of the proof of form, and the key.
-
-        The key is None for a wrong exponent or a modulus of another form.
-        """
+        """Add the commitments to the exponent, the proof of form, and the key, unless exponent or form are wrong."""
         n, t = state.search.modulus, self.terms.threshold
         order, modulus, sieved = n**self.terms.degree, self.terms.ciphertext_modulus(n), sieved_modulus(self.terms)
         roots = sum(len(test.bases) for test in form_tests(self.terms, n))

@@ -61,19 +61,15 @@ class MessageDigest:
 @storable
 @dataclass(frozen=True)
 class ModulusSearch:
-    """The search for a modulus, in one batch of candidates.
+    """The search for a modulus, in batch number `batch` of candidates.
 
-    Attributes:
-        material: the origin of the seeds.
-        seeds: seeds of the sets that this holder is in, in their order.
-        batch: number of the batch, from 0.
-        digests: digests of all messages of the batch.
+    Fields whose names do not say it:
+        seeds: of the sets that this holder is in, in their order.
+        digests: of all messages of the batch.
         commitments: to the batch's seed of every set, by each of its holders.
         products, differences: what was opened of the residues, as `Flat` in bytes.
-        pieces: of p and q of all candidates, by set.
-        moduli: all candidates.
+        pieces: of p and q of all candidates (`moduli`), by set.
         tested: the places of the candidates that are tested; passed: of those that are tested again.
-        stage: MODULI, FIRST or AGAIN.
         values: this holder's message with its shares of n or its values, until all have committed to theirs.
         winner: the place of the modulus.
         form_sums: of the winner, the sums of all holders' shares of multiples of phi(n), not reduced.
@@ -112,17 +108,13 @@ class ModulusSearch:
 @storable
 @dataclass(frozen=True)
 class ExponentSharing:
-    """The modulus is found: its batch, and what all holders have sent about d.
+    """The modulus is found: its batch, what all holders have sent about d, and what this holder knows of it.
 
-    Attributes:
-        search: the winner's batch.
+    Fields whose names do not say it:
         polynomial: this holder's, which shares its part of d.
-        thetas: of each holder, its part of theta.
-        committed: of each holder, the commitments to its polynomial.
+        thetas, committed: of each holder, its part of theta, and the commitments to its polynomial.
         form: of each holder, its part of the proof of form: x_j of the test `sieved`, and its roots for both tests.
         sealed: of each holder, its shares of d, sealed for each of the others.
-        key: the public key, when it is known.
-        share: this holder's share of d, when it has it.
         due: the kind of message that this holder has sent and waits for from the others.
     """
 

@@ -47,6 +47,8 @@ class HolderAnswered:
 
 
 class KeyHolder(Observer):
+    """A key holder's role in one round, "holder J"."""
+
     reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.TALLY_REQUEST})
 
     def __init__(
@@ -113,10 +115,7 @@ class KeyHolder(Observer):
     @takes(VoteOpen, Kind.TALLY_REQUEST)
     @takes(VoteClosed, Kind.TALLY_REQUEST)
     def open(self, state: VoteOpen | VoteClosed, entry: Entry) -> Step:
-        """Partially decrypt the product of the observed ballots, once: `openings` stores the answer before it is sent.
-
-        Raises TooFewBallotsError, UnconfirmedError, UnseenBallotError, or AlreadyOpenedError for a second product.
-        """
+        """Partially decrypt the product of the observed ballots, once: the answer is stored before it is sent."""
         request, seen = self._decode_request(entry), self.product(state)
         seen.check_minimum()
         self._check_confirmed(state, seen.digest)

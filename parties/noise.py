@@ -1,8 +1,5 @@
 """A share of joint noise: integers whose sum over the parties has exactly the law that the release needs.
 
-Each party adds its share before it encrypts, so that nobody ever holds a sum without noise. Or the key holders add the
-shares, each in an encrypted vector of its own (`holder_shares_of`).
-
 * **Polya shares** sum to discrete Laplace noise (pure epsilon, L1): differences of negative binomial variables.
 * **Discrete Gaussian shares** sum to discrete Gaussian noise (epsilon, delta), to within far less than `distance`
   (Kairouz, Liu, Steinke 2021): variances add.
@@ -10,9 +7,8 @@ shares, each in an encrypted vector of its own (`holder_shares_of`).
 Shares are sized for `contributors` = M - (colluders + dropouts + 1) parties: the shares of any that many parties sum to
 the whole law, and the other shares are independent of it. docs/theory.md, "Joint noise", derives both.
 
-Each entry of a share is clipped to a public bound, which determines its slot under encryption, and a share whose norm
-is above another is drawn again, so that bounds of a whole ballot can be proved. Both move the sum of all M shares by at
-most `distance` in total variation.
+Entries are clipped to a public bound, which determines their slot under encryption, and a share whose norm is above
+another is drawn again, so that it can be proved. Both move the sum of all M shares by at most `distance`.
 """
 
 from __future__ import annotations
@@ -63,10 +59,7 @@ def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Shares(ABC):
-    """The shares of joint noise of M parties or key holders (`parties`), integers in lattice units.
-
-    Any `contributors` of them sum to the whole law; further shares are independent of it.
-    """
+    """The shares of joint noise of M parties or key holders (`parties`), of which any `contributors` sum to its law."""
 
     dimension: int
     parties: int
@@ -160,10 +153,10 @@ class PolyaShares(Shares):
         return Fraction(int(numerator), int(denominator))
 
     def _draw(self, randomness: Randomness) -> list[int]:
-        """Draw a share as a sum of jumps, each entry clipped.
+        """Draw a share, each entry clipped.
 
-        A negative binomial of shape r is the sum of a Poisson number, of mean -r log(1 - q), of logarithmic variables.
-        The number of jumps of all entries and both signs is drawn at once: with many parties there are few.
+        A negative binomial of shape r is the sum of a Poisson number, of mean -r log(1 - q), of logarithmic variables;
+        all entries and both signs are drawn at once.
         """
         entries = [0] * self.dimension
         for _ in range(poisson(self._jumps, randomness)):
@@ -252,19 +245,12 @@ class JointPlan(Protocol):
 
 
 def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:
-    """Return the noise shares of a joint plan, sized so that colluders and dropouts leave the whole law to the others.
-
-    With `colluders` below threshold - 1, a coalition of holders that cannot open the sum knows enough shares to break
-    epsilon.
-    """
+    """Return the noise shares of a joint plan: colluders and dropouts leave the whole law to the others."""
     return _shares(plan, plan.parties, contributors(plan.parties, colluders, dropouts))
 
 
 def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares:
-    """Return the noise shares that the key holders add, all of them, sized for the holders that do not collude.
-
-    docs/theory.md, "Noise of the key holders".
-    """
+    """Return the noise shares that all key holders add, sized for those that do not collude (docs/theory.md)."""
     if not 0 <= colluders < holders or holders < 2:
         raise InvalidParameter(f"{colluders} colluders among {holders} key holders leave nobody's noise: name more")
     return _shares(plan, holders, holders - max(1, colluders))

@@ -97,13 +97,8 @@ class Party:
     def train(self, X: ArrayLike, y: ArrayLike, classifier: Any = "logistic") -> Party:
         """Train a local classifier on this party's own samples (n, d) and labels (n,), some classes may be missing.
 
-        Args:
-            classifier: a name of `psephos.parties.learners` or any scikit-learn classifier.
-
-        Raises:
-            DataError: there are no samples, features are infinite, or NaN where the classifier does not accept it, or
-                labels are outside the agreed classes.
-            NormError: for "logistic", a row has norm above 1.
+        The classifier is a name of `psephos.parties.learners` or any scikit-learn classifier. Raises DataError, or
+        NormError for a row of norm above 1 and "logistic".
         """
         from psephos.parties.learners import make_learner  # imported here because scikit-learn takes a second to load
 
@@ -233,11 +228,7 @@ class VotingParty(RoundParty):
 
 
 class VectorParty(RoundParty):
-    """A party that adds a given integer vector to the sum, such as its parameters.
-
-    Parameters go into one exact sum only. Sums with noise can be repeated; the caller accounts for their cost, or gives
-    the party a budget.
-    """
+    """A party that adds a given integer vector to the sum. Parameters go into one exact sum only."""
 
     def __init__(
         self, party: Party, round_: Round, kind: RoundKind, context: bytes, values: IntegerVector, **encryption: Any

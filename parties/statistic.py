@@ -80,10 +80,7 @@ def _classifier(grid: OwnDataGrid, Z: Array, labels: NDArray[np.int64]) -> Array
 
 
 class StatisticParty(RoundParty):
-    """A party that posts its statistic of votes, or the direction of its votes, plus its share of the noise.
-
-    It makes no once-only claim, because the noisy sums can be repeated at their cost.
-    """
+    """A party that posts its statistic of votes, or the direction of its votes, plus its share of the noise."""
 
     kind = "statistic"
 

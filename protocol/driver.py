@@ -84,14 +84,9 @@ class PhaseCosts:
 
 
 class Driver:
-    """One run of a protocol.
+    """One run of a protocol: its roles and their states by name, refused messages, and costs by phase.
 
-    Attributes:
-        roles: the roles by name.
-        states: their current states by name.
-        refused: the messages that roles refused, with the roles' names.
-        phases: the costs by phase.
-        clock: the seconds that each role has worked, by name.
+    `clock` has the seconds that each role has worked.
     """
 
     def __init__(
@@ -113,9 +108,7 @@ class Driver:
             strict: raise the first error for which a role refuses a message, instead of collecting it in `refused`.
             watch: called with the phase and the entry of every message that is posted, to show progress.
 
-        Raises:
-            InvalidParameter: two roles have the same name, a state has no role, or there are both `store` and `board`.
-            JournalError: the store cannot be read.
+        Raises InvalidParameter, or JournalError if the store cannot be read.
         """
         self.roles: dict[str, Role] = {}
         for role in roles:

@@ -58,11 +58,7 @@ class VerificationKey:
 @storable
 @dataclass(frozen=True, slots=True)
 class Roster(Sequence[VerificationKey]):
-    """The verification keys of the registered parties, in order, stored as 32 bytes each.
-
-    Objects for a million parties would take a hundred megabytes in every process. Raises MessageError for another
-    length.
-    """
+    """The verification keys of the registered parties, in order, stored as 32 bytes each: there may be a million."""
 
     raw: bytes
 

@@ -167,10 +167,7 @@ class ByteReader:
 
 class Reader(ByteReader):
     def __init__(self, data: bytes, kind: Kind, session: bytes | None, *, length: int | None = None) -> None:
-        """Check a message's kind, its session (None if that is not known yet) and, where only one is valid, its length.
-
-        Raises MessageError, or WrongRoundError for another session.
-        """
+        """Raise MessageError for another kind or length of content, WrongRoundError for another session."""
         if kind_of(data) is not kind:
             raise MessageError(f"expected a {kind.title}, and this is a {kind_of(data).title}")
         if session is not None and session_of(data) != session:

@@ -77,7 +77,7 @@ class LogRecord:
 class CheckedEntry:
     """The result of checking one entry.
 
-    Attributes:
+    Fields whose names do not say it:
         signed: the entry, also if it was rejected; None if it is not of this study or not signed by its author.
         entry: the message; None if it is for another role, a repetition, or rejected.
         error: why the entry was rejected.

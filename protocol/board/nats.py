@@ -301,10 +301,7 @@ class NatsBoard:
         return (await js.publish(f"{self._subject}.{entry_type}", data, stream=self._stream, headers=headers)).seq
 
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries with a number above `after`, in order. Empty entries are parts of longer ones.
-
-        Raises BoardError.
-        """
+        """Yield the entries with a number above `after`, in order. Empty entries are parts of longer ones."""
         last = self._run(self._last_number(after))
         if last == after:
             return

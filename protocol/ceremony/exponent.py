@@ -1,11 +1,9 @@
 """From a modulus to a threshold key: sharing the exponent d = beta phi(n) and checking the shares.
 
-Every holder j has a share d_j of d over the integers and shares it t of n by an integer polynomial f_j with
-f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It publishes d_j modulo n^s, whose sum is theta, and v to the
-power of every coefficient of f_j (Feldman 1987), with v a public square modulo n^(s+1). Then all holders check
+Every holder j shares its part d_j t of n by an integer polynomial f_j with f_j(0) = Delta d_j, and publishes d_j modulo
+n^s, whose sum is theta, and v to the power of every coefficient (Feldman 1987), v a public square. Then all check
 
-    prod_j v^(f_j(0)) = 1 modulo n            d is a multiple of the order of v modulo n, hence, but for a small chance,
-                                              of the order of all squares
+    prod_j v^(f_j(0)) = 1 modulo n            d is a multiple of the order of v modulo n
     v^(f_j(i)) = prod_k (v^(f_j,k))^(i^k)     holder i: what holder j gave it is the share it committed to
     v_i = prod_j v^(2 Delta f_j(i))           the verification values, for everybody
     gcd(theta, n) = 1                         hence gcd(n, p + q - 1) = 1, which the test of n leaves open

@@ -12,21 +12,15 @@ and everybody checks that x = sum_j x_j has no forbidden prime factor, and that
 
     v_i^x (prod_j T_ij)^R = 1 modulo n                                                                   (*)
 
-It holds for honest holders, because v_i^D = 1. Let r be an odd prime that divides R and p - 1, where p is a prime
-factor of n. By (*), v_i^x is an r-th power modulo p. Then r divides x, unless v_i is an r-th power modulo p, which is
-so with probability 1/r for a random square. Whatever the holders publish, an r that does not divide x does not divide
-phi(n), except with probability r^-k for k bases. No holder is trusted, and no assumption is made about n or about the
-difficulty of computing roots.
+Whatever the holders publish, an odd prime r that divides R and not x does not divide phi(n), except with probability
+r^-k for k bases: by (*), v_i^x is an r-th power modulo every prime factor of n (docs/security/proofs.md).
 
 Two tests cover all forbidden primes. `sieved` tests 3 and the primes l_i of the sieve, modulo each of which D is known
 and not 0; the smallest of them, 3, needs many bases, and R is short. `larger` tests the primes between them and the
 bound, and those of the odd part of n - 1; D is a weighted sum of the `FORM_MASKS` multiples of phi(n) whose shares were
 opened modulo R before, with the first weights for which x has no forbidden factor.
 
-R is odd, so that R and phi(n) have no common factor where n has the form. Then h^R is a uniform unit if h is, and a
-simulator that sets the hashes can compute all roots without the factors of n (docs/security/proofs.md).
-
-The idea of proving that a modulus has roots is that of Goldberg, Reyzin, Sagga and Baldimtsi, "Efficient noninteractive
+Proving that a modulus has roots is an idea of Goldberg, Reyzin, Sagga and Baldimtsi, "Efficient noninteractive
 certification of RSA moduli and beyond" (2019), section 3.
 """
 
@@ -65,10 +59,7 @@ class FormTest:
     bases: tuple[mpz, ...]
 
     def roots(self, exponent: mpz) -> tuple[mpz, ...]:
-        """Return a holder's T_ij: every base to the power of (D_j - x_j) / R, which may be negative, modulo n.
-
-        The product of all holders' T_ij is an R-th root of v_i^-x.
-        """
+        """Return a holder's T_ij: every base to the power of (D_j - x_j) / R, which may be negative, modulo n."""
         return self._powers(self.bases, exponent)
 
     def accepts(self, total: mpz, roots: Sequence[Sequence[mpz]]) -> bool:

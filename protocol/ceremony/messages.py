@@ -1,7 +1,6 @@
-"""The messages of a key setup: numbers of fixed length, so that messages of one kind have the same length.
+"""The messages of a key setup (docs/protocols/ceremony.md): numbers of fixed length.
 
-Each body begins with its batch (4 bytes) and the stage of the batch (1 byte), so that a message cannot be used in
-another batch. docs/protocols/ceremony.md lists the messages.
+Each body begins with its batch (4 bytes) and the stage of the batch (1 byte).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Secret messages between two holders on a public board, which either of them can disclose provably.
 
-Every two holders have X25519 keys for each other (RFC 7748), which they publish first. The key of a message is derived
-from the common secret (HKDF, RFC 5869) and encrypts it (ChaCha20-Poly1305, RFC 8439). Given one of the two private
-keys, anybody can check that it belongs to its public key and decrypt the messages. A holder that discloses its private
-key cannot make a message decrypt to anything else.
+X25519 (RFC 7748), HKDF (RFC 5869) and ChaCha20-Poly1305 (RFC 8439). Given one of the two private keys, anybody can
+decrypt the messages, and it cannot make a message decrypt to anything else.
 """
 
 from __future__ import annotations

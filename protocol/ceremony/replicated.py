@@ -3,9 +3,8 @@
 A secret is a sum of pieces, one for every set A of n - tau holders, known to the holders in A; any tau holders do not
 know the piece of the set of all others. The holders of A have a common seed, so random pieces need no messages.
 
-Products need an honest majority: two sets intersect, so some holder knows x_A and y_B and adds x_A y_B to its share;
-the shares add up to x y. A sharing of zero is added to a share before it is published. This works in any ring and over
-the integers.
+Two sets intersect, so some holder knows x_A and y_B and adds x_A y_B to its share of x y. A sharing of zero is added to
+a share before it is published.
 """
 
 from __future__ import annotations

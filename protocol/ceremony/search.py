@@ -168,10 +168,7 @@ class Batch:
         return mpz(product_share(self._terms, holder, masks, self._phi(numbers, place, n)) + zero)
 
     def _integer_zero(self, holder: int, label: str, place: int, mask_bits: int) -> mpz:
-        """Return the holder's share of zero over the integers, for a c whose pieces have `mask_bits` bits.
-
-        Its masks are 128 bits longer than the share of c phi(n) that they hide.
-        """
+        """Return the holder's share of zero for a c of `mask_bits`: 128 bits longer than the share of c phi(n)."""
         bits = mask_bits + self._terms.bits + 1 + 2 * _count_bits(self._terms) + STATISTICAL_BITS
         what = f"of form {mask_bits} {place}"
         return mpz(zero_share(self._terms, holder, lambda s, i: self._integer(s, f"{label} {i} {what}", bits)))
@@ -203,11 +200,7 @@ class Batch:
 
 
 def exponent_share_bits(terms: CeremonyTerms) -> int:
-    """Return b, such that a holder's share of d lies in (-2^b, 2^b).
-
-    It is the sum of products of pieces of beta and phi, and of at most one difference of masks for each set. The masks
-    are at least 128 bits longer than the sum of the products.
-    """
+    """Return b, such that a holder's share of d lies in (-2^b, 2^b); masks are 128 bits longer than what they hide."""
     return (terms.degree + 1) * terms.bits + 2 * STATISTICAL_BITS + 3 * _count_bits(terms) + 2
 
 
@@ -220,10 +213,7 @@ def _count_bits(terms: CeremonyTerms) -> int:
 
 
 def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[np.int64]:
-    """Choose the residues of each candidate: of every prime, the first K draws (or fewer) for which y and z are units.
-
-    Returns places in a `Flat`, int64 (candidates, primes).
-    """
+    """Return the places of each candidate's residues, int64 (candidates, primes): the first draws with units y, z."""
     good = (products != 0) & (differences != 0)
     starts = np.cumsum((0, *terms.draws))
     places_of_each = [start + np.flatnonzero(good[start:end]) for start, end in pairwise(starts)]
@@ -331,10 +321,7 @@ def is_good(terms: CeremonyTerms, p: mpz, q: mpz) -> bool:
 
 
 def _without_small(terms: CeremonyTerms, value: mpz) -> mpz:
-    """Return `value` without its factors 2, and without the primes known not to divide (p - 1)/2 and (q - 1)/2.
-
-    These are the odd primes up to the bound of the form.
-    """
+    """Return `value` without its factors 2, and the odd primes up to the bound of the form."""
     small = 2 * odd_primorial(terms.form_bound)
     while (common := gmpy2.gcd(value, small)) != 1:
         value //= common
@@ -370,20 +357,14 @@ def _uniform(terms: CeremonyTerms, seed: bytes, label: str) -> Flat:
 
 @lru_cache(maxsize=4)
 def _words(terms: CeremonyTerms) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Return the prime l < 2^16 of every place of a `Flat`, and 2^16 modulo l.
-
-    A product of l and a word whose lower half is below 2^16 modulo l is biased (`_uniform`).
-    """
+    """Return the prime l of every place of a `Flat`, and 2^16 modulo l, below which a lower half is biased."""
     primes = flat_primes(terms).astype(np.uint32)
     return primes, (2**16 % primes).astype(np.uint16)
 
 
 @lru_cache(maxsize=4)
 def _basis(terms: CeremonyTerms) -> tuple[Flat, Flat, NDArray[np.float64], Flat]:
-    """Return the constants of `_recombined`.
-
-    Numbers in limbs have 16 bits in a limb, the least significant first, and two limbs more than S needs.
-    """
+    """Return the constants of `_recombined`; a limb has 16 bits, the least significant is the first."""
     limbs = (terms.step.bit_length() + 15) // 16
     others = [terms.step // prime for prime in terms.primes]
     primes, inverses = (

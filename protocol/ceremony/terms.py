@@ -2,10 +2,9 @@
 
     p = F + sum_A rho_A,     rho_A in [0, S 2^w),  S = 12 l_1 l_2 .. l_k,  F = 11 mod 12,  F = 0 mod l_i
 
-A runs over all sets of n - tau holders, tau = (n - 1) // 2; the holders in A know rho_A. The residues of p modulo the
-primes l_i are drawn jointly (`psephos.protocol.ceremony.search`), p = 11 mod 12 is public, and F places p and q in the
-top quarter of their range, so that n has exactly the required length. The modulus 12 = 4 * 3 gives p = 3 mod 4 and
-p = 2 mod 3, the only residue of a prime p such that 3 does not divide p - 1.
+A runs over all sets of n - tau holders, tau = (n - 1) // 2; the holders in A know rho_A. F places p and q in the top
+quarter of their range, so that n has exactly the required length; p = 3 mod 4, and p = 2 mod 3, so that 3 does not
+divide p - 1.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """What all releases from the same rows have cost together: a budget file of a data owner.
 
-A budget file is one SQLite file that only its owner can read, with a log of records that are only ever appended. A
-release is charged in the transaction that checks the limit, before anything computed on the rows leaves: a process that
-is killed has paid, and two processes never pass the limit together. A run that continues from a journal is charged
-once, and so it may release one sum: copies of a journal draw different noise, and the first that finishes is paid for.
-
-Each record has a tag, an HMAC of the record and of the tag before it under a key in the file, and the file stores the
-last one: a record that is damaged, changed, moved or removed is noticed. Whoever has the file also has the key and can
-write another log, and nothing notices that an old copy was restored: the file reminds its owner, and binds nobody else.
+A release is charged in the transaction that checks the limit, before anything computed on the rows leaves: a process
+that is killed has paid, and two processes never pass the limit together. Records are only ever appended; each has a
+tag, an HMAC of the record and of the tag before it under a key in the file, so that damage is noticed. Whoever has the
+file also has the key, and an old copy can be restored: the file reminds its owner, and binds nobody else.
 """
 
 from __future__ import annotations
@@ -52,7 +48,7 @@ _IMPORTED = b"imported".hex()
 class Charge:
     """One release that is charged.
 
-    Attributes:
+    Fields whose names do not say it:
         claim: identifies the release: what was charged under a claim is not charged again.
         event: its cost; None where it is not differentially private, for a `reason`.
         parts: digests of what the curator of a study is given an exact sum of, which no other sum may contain.
@@ -116,7 +112,7 @@ class PrivacyLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 class BudgetTotal:
     """What all charged releases cost one unit.
 
-    Attributes:
+    Fields whose names do not say it:
         releases: number of releases that protect the unit.
         epsilon, delta: of those of them that are differentially private, together; epsilon is inf where none holds.
         not_private: number of those of them that are not.
@@ -282,10 +278,7 @@ class BudgetFile(Database):
             self._append(limit)
 
     def make_limit(self, limit: PrivacyLimit) -> None:
-        """Set the limit of a file without charges, as its first user does; a second time changes nothing.
-
-        Raises InvalidParameter.
-        """
+        """Set the limit of a file without charges, or raise InvalidParameter; a second time changes nothing."""
         with self._transaction():
             log = self._log()
             if log.limit == limit:
@@ -327,15 +320,9 @@ class BudgetFile(Database):
     def charge(self, rows: bytes | None, charges: Sequence[Charge], *, again: bool = False) -> None:
         """Charge releases, all or none, before anything of them leaves. What has been charged is not charged again.
 
-        Args:
-            rows: digest of the table that they are computed from; None where the owner's word must do.
-            charges: the releases.
-            again: whether the owner accepts that its part is in two exact sums.
-
-        Raises:
-            BudgetExceededError: the releases would pass the limit.
-            AlreadyCastError: a part of an exact sum is in an earlier one, whose claim is the error's `before`.
-            BudgetFileError: the file adds up releases from other rows, is damaged, or cannot be written.
+        `rows` is the digest of the table that they are computed from, None where the owner's word must do; `again`
+        accepts that a part is in two exact sums. Raises BudgetExceededError for releases that would pass the limit,
+        AlreadyCastError for a part of an earlier sum, whose claim is its `before`, or BudgetFileError.
         """
         with self._transaction():
             due = self._due(rows, charges, again)
@@ -345,10 +332,7 @@ class BudgetFile(Database):
                 self._append(ChargeRecord.of(charge, _now()))
 
     def release_once(self, claim: bytes, result: bytes) -> None:
-        """Record (as an HMAC) the one result that a charge has paid for, before it leaves.
-
-        Raises BudgetExceededError if another result was recorded under this claim.
-        """
+        """Record (as an HMAC) the one result that a charge has paid for; raises BudgetExceededError for another one."""
         digest = self._hmac(b"result", result)
         with self._transaction():
             before = self._log().results.get(claim.hex())

@@ -131,10 +131,7 @@ class Store(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything that is put within it, or nothing if an exception leaves it; no other process writes.
-
-        Transactions can be nested. Raises JournalError.
-        """
+        """Commit everything that is put within it, or nothing if an exception leaves it. Transactions can be nested."""
         with self._lock:
             if os.getpid() != self._process:
                 raise JournalError(f"{self} was opened before this process was forked; open it again")

@@ -243,9 +243,8 @@ class NoKey:
 class KeyStage(Machine):
     """Publishes the key, if this role holds a share of it, and waits until all holders have published the same key.
 
-    The stage ends without a key when t holders report that the key generation has failed. At least one of t holders is
-    honest, and an honest holder whose key generation failed never publishes a key, so there would have been none.
-    Reports of fewer holders may be false and are ignored.
+    The stage ends without a key when t holders report that the key generation has failed: one of them is honest, and
+    would never have published a key. Reports of fewer holders may be false and are ignored.
     """
 
     reads = frozenset({Kind.PUBLIC_KEY, Kind.FAILED_CEREMONY})
@@ -274,10 +273,7 @@ class KeyStage(Machine):
 
     @takes(ComparingKeys, Kind.FAILED_CEREMONY)
     def give_up(self, state: ComparingKeys, entry: Entry) -> Step:
-        """Record a holder's report that the key generation has failed; give up when t holders have reported it.
-
-        Raises UnexpectedMessageError or MessageError.
-        """
+        """Record a holder's report that the key generation has failed; give up when t holders have reported it."""
         reports = dict(state.failed)
         if entry.sender not in self.study.holders or entry.sender in reports:
             raise UnexpectedMessageError(

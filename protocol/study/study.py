@@ -70,38 +70,21 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """The terms of a study, all of which are public.
+    """The terms of a study, all of which are public (docs/study.md lists them); StudyError if one is invalid.
 
-    Attributes:
-        title: the name of the study for people.
+    Fields whose names do not say it:
         nonce: 16 random bytes, so that no two studies are the same.
-        protocol: the name of what is computed, such as "statistic"; whoever runs the study knows it.
-        method: what is released, such as "statistic" or "soft".
-        epsilon: the epsilon that the release costs every party.
-        delta: the delta that the release costs every party.
-        parameters: further parameters of the protocol (noise, lambda, steps, ...) by name.
-        classes: the classes, in the order of the counts; none where the label is a number.
-        features: the names of the feature columns, in order.
-        label: the name of the column with the classes, or with the number to predict.
+        epsilon, delta: what the release costs every party.
+        classes: in the order of the counts; none where the label is a number.
         public_table: SHA-256 of all that members compute from the public file (docs/wire.md, section 7), 32 bytes.
-        samples: the number of auxiliary samples.
-        minimum_ballots: the least number of ballots whose sum is opened.
-        proofs: what every ballot proves.
         public: whether partial decryptions, and with them the sums, are public on the board.
-        closes: the time at which the curator ends the vote if not all parties have voted before; empty if the
-            curator's operator ends the vote by a command.
+        closes: when the curator ends the vote if not all parties have voted before; empty if a command ends it.
         patience: seconds that the curator waits for an answer before it continues without it.
-        key_bits: the length of the key's modulus; 0 if the protocol needs no key.
+        key_bits: the length of the key's modulus; 0, as threshold and confirmations, if the protocol needs no key.
         degree: s of Damgard and Jurik's scheme, whose plaintexts are integers modulo n^s; 1 is Paillier's.
-        threshold: t, the number of holders who open a sum; 0 without a key.
-        confirmations: the number of holders who confirm a product before any opens it, at least t; 0 without a key.
+        confirmations: the number of holders who confirm a product before any opens it, at least `threshold`.
         trial: whether a key that protects nothing is allowed. Everything that shows a result says so.
-        curator: the curator's verification key.
-        curator_name: the curator's name, as on its identity card; empty in a study that was written without it.
-        parties: the parties in the order of their numbers.
-
-    Raises:
-        StudyError: a term is invalid.
+        parties: in the order of their numbers.
     """
 
     title: str
@@ -437,10 +420,7 @@ _Integer = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]
 
 
 class _Table(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A table whose fields are all required, unless they have a default, and of exactly these types.
-
-    The fields of the four tables of terms are those of `Study`, in the order of the canonical form.
-    """
+    """A table of required fields. Those of the terms are fields of `Study`, in the order of the canonical form."""
 
 
 class _ReleaseTable(_Table):
