@@ -63,7 +63,7 @@ def regression_fields(path: Path, delta: float, unit: Any, **changed: Any) -> di
     """The terms of a regression of a public file; `changed`: its parameters."""
     dropouts = changed.get("dropouts", 0)
     privacy = PrivacyTerms(epsilon=1.0, delta=delta, unit=unit, colluders=1, dropouts=dropouts)
-    samples = PublicSamples.read(path, "class", numeric_label=True)
+    samples = PublicSamples.read(path, "class", predicts_number=True)
     parameters = encode_parameters(RegressionSpec.plan(public_terms(samples), privacy).stated())
     return {
         "protocol": "regression",
@@ -195,7 +195,7 @@ REGRESSIONS: dict[str, dict[str, Any]] = {
 
 def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **changed: Any) -> Recording:
     """Play a study under a dealt key."""
-    samples = PublicSamples.read(public, "class", numeric_label=what in (*REGRESSIONS, *EVALUATIONS_OF_NUMBERS))
+    samples = PublicSamples.read(public, "class", predicts_number=what in (*REGRESSIONS, *EVALUATIONS_OF_NUMBERS))
     if what in REGRESSIONS:
         fields = regression_fields(public, **REGRESSIONS[what])
     elif what in EVALUATIONS_OF_NUMBERS:

@@ -83,11 +83,11 @@ def test_a_scaled_row_is_a_function_of_that_row_bit_for_bit(scaling: str, d: int
 
 
 def test_features_are_clipped_to_extended_ranges_of_the_auxiliary_rows() -> None:
-    scaler = own_scaler(numeric_label=True).fit([[0.0, 7.0], [4.0, 7.0]])
+    scaler = own_scaler(predicts_number=True).fit([[0.0, 7.0], [4.0, 7.0]])
     assert scaler.ranges_.tolist() == [[-2.0, 7.0], [6.0, 7.0]]
     inside = scaler.transform([[6.0, 7.0], [-2.0, 7.0]])
     assert np.array_equal(scaler.transform([[1e99, 8.0], [-1e99, -1e99]]), inside)
-    assert own_scaler(numeric_label=False).fit([[0.0], [4.0]]).ranges_ is None
+    assert own_scaler(predicts_number=False).fit([[0.0], [4.0]]).ranges_ is None
     for margin, X in ((-0.1, np.eye(2)), (np.inf, np.eye(2)), (0.5, scipy.sparse.eye_array(2).tocsr())):
         with pytest.raises(InvalidParameter):
             PublicScaler(margin=margin).fit(X)

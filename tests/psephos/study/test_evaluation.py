@@ -292,7 +292,7 @@ class NumberFiles(Files):
         frame, generator = pd.read_csv(folder / "public.csv"), np.random.default_rng(8)
         days = 0.5 * frame["age"] - 0.2 * frame["dose"] + generator.normal(size=len(frame))
         frame.drop(columns="outcome").assign(days=days.round(3)).to_csv(folder / "public.csv", index=False)
-        self.samples = PublicSamples.read(folder / "public.csv", "days", numeric_label=True)
+        self.samples = PublicSamples.read(folder / "public.csv", "days", predicts_number=True)
         self.prediction = RegressionModel(
             psephos_model=1,
             task="regression",

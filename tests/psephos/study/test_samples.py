@@ -175,7 +175,7 @@ def _read(folder: Path, table: pd.DataFrame, label: str, write: Any = pd.DataFra
     write(table, path, **({"index": False} if write is pd.DataFrame.to_csv else {}))
     (path,) = folder.glob("public.*")
     ignored = "outcome" if label == "days" else "days"
-    samples = PublicSamples.read(path, label, [ignored], numeric_label=label == "days")
+    samples = PublicSamples.read(path, label, [ignored], predicts_number=label == "days")
     path.unlink()
     return samples
 
@@ -223,9 +223,9 @@ def test_the_digest_covers_the_encoding_and_the_kind_of_the_label(tmp_path: Path
 def test_scaled_rows_have_the_same_bits_whatever_order_a_machine_adds_in() -> None:
     """Sums of a scaler are rounded once, and squares are added column by column."""
     X = np.random.default_rng(4).normal(size=(500, 37)) * 1e3 + 1e6
-    first = own_scaler(numeric_label=False).fit(X)
+    first = own_scaler(predicts_number=False).fit(X)
     order = np.random.default_rng(5).permutation(len(X))
-    second = own_scaler(numeric_label=False).fit(X[order])
+    second = own_scaler(predicts_number=False).fit(X[order])
     assert (first.mean_ == second.mean_).all()
     assert (first.deviation_ == second.deviation_).all()
     wide = np.asfortranarray(X)

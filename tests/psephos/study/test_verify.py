@@ -722,7 +722,7 @@ def content_of(played: Played) -> bytes:
 
 
 def test_an_evaluation_of_a_number_is_checked(play: Callable[..., Played], public_file: Path) -> None:
-    samples = PublicSamples.read(public_file, "class", numeric_label=True)
+    samples = PublicSamples.read(public_file, "class", predicts_number=True)
     fields: dict[str, Any] = {"samples": samples, **of("evaluation, number")}
     played = play(**fields)
     assert {check.verdict for check in played.checks(curator=False).values()} == {"holds", "not checked"}
