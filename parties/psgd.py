@@ -134,7 +134,7 @@ class GradientParty(Machine):
         def draw() -> bytes:
             return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
 
-        eta = tuple(json.loads(self._once.do_once(self._claim(0), b"", draw)))
+        eta = tuple(json.loads(self._once.do_once(self.terms.claim(0), b"", draw)))
         return Step(GradientPartyState(DescentState.start(self.terms), eta))
 
     @takes(GradientPartyState, Kind.ANNOUNCEMENT)
@@ -178,7 +178,7 @@ class GradientParty(Machine):
             return Ballot.sign(round_, self.number, sealed, self._signing_key, proof).encode()
 
         try:
-            data = self._once.do_once(self._claim(announcement.step), round_.digest, make)
+            data = self._once.do_once(self.terms.claim(announcement.step), round_.digest, make)
         except AlreadyDoneError:
             raise AlreadyCastError(f"{self.name} has answered step {announcement.step} before") from None
         return after, data
@@ -195,9 +195,6 @@ class GradientParty(Machine):
         rho = step_share(series, announcement.step, self._noise(announcement.step))
         units = snap(inside, series.pitch)
         return [u + e + r for u, e, r in zip(units, state.eta, rho, strict=True)], clipped
-
-    def _claim(self, step: int) -> bytes:
-        return self.terms.digest + step.to_bytes(4, "big")
 
     def _result(self, state: GradientPartyState) -> GradientPartyState:
         return state
@@ -238,13 +235,11 @@ class SeriesHolder(Machine):
         """Observe the round of the next step. The ledger allows one round per step, also across restarts."""
         progress = state.progress.announced(self.terms, entry, self.name)
         assert progress.announcement is not None
-        claim = self.terms.digest + progress.announcement.step.to_bytes(4, "big")
+        step, round_ = progress.announcement.step, self.terms.round(progress.announcement)
         try:
-            self._once.do_once(claim, self.terms.round(progress.announcement).digest, lambda: b"")
+            self._once.do_once(self.terms.claim(step), round_.digest, lambda: b"")
         except AlreadyDoneError:
-            raise AlreadyOpenedError(
-                f"{self.name} has followed another round of step {progress.announcement.step}"
-            ) from None
+            raise AlreadyOpenedError(f"{self.name} has followed another round of step {step}") from None
         return Step(SeriesHolderState(progress, self._holder(progress).start().state))
 
     @takes(SeriesHolderState, Kind.BALLOT, batch=True)

@@ -50,7 +50,7 @@ from psephos.protocol.proofs.field import (
     sub,
     sum_of_products,
 )
-from psephos.protocol.proofs.norm_equations import FEWEST_PARTS, Integers, NormEquations, digit_count
+from psephos.protocol.proofs.norm_equations import FEWEST_PARTS, Integers, NormEquations, digit_count, radix_digits
 
 LARGEST_BASE = 1 << 14
 """Largest T: the look-up table has T entries, which every proof and every check computes."""
@@ -70,7 +70,7 @@ def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, max
 
     Entries outside [minimum, maximum] but within the result's range can be proved.
     """
-    best: BoundedLayout | None = None
+    layouts: list[BoundedLayout] = []
     width = maximum - minimum + 1
     for digits in range(1, MOST_DIGITS + 1):
         base = int(gmpy2.iroot(mpz(width - 1), digits)[0]) + 1
@@ -79,12 +79,10 @@ def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, max
             continue
         low, high = minimum - excess // 2, maximum + excess - excess // 2
         plan = PackingPlan.for_key(key, length=length, addends=addends, minimum=low, maximum=high)
-        for layout in _layouts(key, plan, length * max(-low, high) ** 2, base, digits):
-            if best is None or layout.cost < best.cost:
-                best = layout
-    if best is None:
+        layouts += _layouts(key, plan, length * max(-low, high) ** 2, base, digits)
+    if not layouts:
         raise InvalidParameter(_TOO_WIDE.format(length, minimum, maximum))
-    return best.plan
+    return min(layouts, key=lambda one: one.cost).plan
 
 
 _TOO_WIDE = (
@@ -232,11 +230,8 @@ class BoundedLayout(MatrixLayout):
         return np.array([int(entry) - minimum for entry in entries], dtype=np.object_)
 
     def entry_digits(self, shifted: Integers) -> Words:
-        digits, rest = [], shifted
-        for _ in range(self.digits):
-            digits.append((rest % self.base).astype(np.uint64))
-            rest = rest // self.base
-        return np.stack(digits, axis=1)
+        digits = radix_digits(shifted, self.base, self.digits)
+        return np.stack([digit.astype(np.uint64) for digit in digits], axis=1)
 
     def rows_of_digits(self, entries: Words, loose: Words) -> Words:
         """Arrange digits as rows (digit_rows, used); the places of the last block beyond S hold an entry 0."""

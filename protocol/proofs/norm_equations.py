@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from gmpy2 import mpz
@@ -48,11 +48,7 @@ class EntrySplit:
 
     @classmethod
     def of(cls, minimum: int, base: int, places: tuple[int, ...]) -> Self:
-        radix, rest, offsets = base ** places[0], -minimum, []
-        for _ in places[:-1]:
-            rest, offset = divmod(rest, radix)
-            offsets.append(offset)
-        return cls(base, places, (*offsets, rest))
+        return cls(base, places, tuple(radix_digits(-minimum, base ** places[0], len(places))))
 
     @classmethod
     def smallest(cls, minimum: int, base: int, digits: int, parts: int) -> Self:
@@ -73,11 +69,7 @@ class EntrySplit:
         return tuple(max(offset, self.base**places - 1 - offset) for places, offset in pairs)
 
     def parts(self, shifted: Integers) -> Parts:
-        numbers, rest = [], shifted
-        for _ in self.places[:-1]:
-            numbers.append(rest % self.radix)
-            rest = rest // self.radix
-        pairs = zip([*numbers, rest], self.offsets, strict=True)
+        pairs = zip(radix_digits(shifted, self.radix, len(self.places)), self.offsets, strict=True)
         return [number.astype(np.int64) - offset for number, offset in pairs]
 
     def parts_of_digits(self, digits: Words) -> list[Words]:
@@ -153,12 +145,7 @@ class NormEquations:
         return self._radix_digits(self.bound)
 
     def _radix_digits(self, number: int) -> tuple[int, ...]:
-        """Return a number's 2 n - 1 digits to the base C, the lowest first; the last is the rest."""
-        digits = []
-        for _ in range(self.count - 1):
-            number, digit = divmod(number, self.split.radix)
-            digits.append(digit)
-        return (*digits, number)
+        return tuple(radix_digits(number, self.split.radix, self.count))
 
     def _largest_sums(self) -> Iterator[int]:
         """Yield a bound of both sides' absolute values together, of each equation."""
@@ -218,6 +205,15 @@ class NormEquations:
                 factor = add(factor, mul(parts[b], add(combine[a + b, None], combine[a + b, None])))
             total = add(total, mul(part, factor))
         return total
+
+
+def radix_digits(number: Any, radix: int, count: int) -> list[Any]:
+    """Return so many digits of a number, or of each of an array, the lowest first; the last is the rest."""
+    digits = []
+    for _ in range(count - 1):
+        digits.append(number % radix)
+        number = number // radix
+    return [*digits, number]
 
 
 def digit_count(top: int | mpz, base: int) -> int:

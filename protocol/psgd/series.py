@@ -195,6 +195,10 @@ class SeriesTerms:
     def plan(self, step: int) -> PackingPlan:
         return self.series.plan(self.threshold_key.key, step, bounded=self.proofs == "valid")
 
+    def claim(self, step: int) -> bytes:
+        """Return what a role claims of its ledger in a step; 0 before the first."""
+        return self.digest + step.to_bytes(4, "big")
+
     def round(self, announcement: Announcement) -> Round:
         return _round(self, announcement, hashlib.sha256(b"psephos step\0" + announcement.encode()).digest())
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError
-from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
+from psephos.protocol.pathak.terms import PathakTerms
 
 TERMS = PathakTerms(
     variant="repaired",
@@ -51,18 +51,6 @@ PRINTED = replace(TERMS, variant="printed", excluded=1)
 def test_terms_out_of_range_are_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         replace(TERMS, **change)
-
-
-def test_properties_derived_from_the_terms() -> None:
-    kinds = [TERMS, PRINTED, replace(TERMS, variant="public-bound")]
-    assert [terms.finds_smallest for terms in kinds] == [True, True, False]
-    assert [terms.joint for terms in kinds] == [True, False, True]
-    assert [replace(TERMS, parties=k).turns for k in (3, 4, 5, 8, 9)] == [2, 2, 3, 3, 4]
-    assert replace(TERMS, comparisons="all-pairs").turns == 1
-    assert TERMS.pitch == 2.0**-20
-    assert TERMS.strong_convexity == 0.2
-    assert [party_name(number) for number in (0, 1, 12)] == ["party 0", "party 1", "party 12"]
-    assert participants(replace(TERMS, parties=3)) == ["curator", "party 0", "party 1", "party 2"]
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(4, 30), (4, 9), (8, 27), (8, 26), (5, 5)])

@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import gamma
 
 from psephos.protocol.errors import InvalidParameter, MessageError
-from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.privacy.mechanisms import gaussian_norm_bound
 from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
@@ -105,14 +104,6 @@ def test_no_noisy_vector_has_a_larger_norm_than_is_proved(law: Any, scale: float
         above = math.isqrt(dimension) + 1  # the root, rounded up
         assert exact <= series.norm_bound(step)
         assert series.norm_bound(step) == 5121 + above * (1 + fixed) + noise + (above if rounded else 0)
-
-
-def test_a_ballot_proves_the_smaller_of_two_norms() -> None:
-    """That of the noisy vector, and that of a vector at the ends of the plan's range, whichever end is farther."""
-    norm = SERIES.norm_bound(2) ** 2
-    for low, high, square in ((-3, 2, 2 * 9), (-2, 3, 2 * 9), (-(1 << 40), 0, norm), (0, 1 << 40, norm)):
-        assert SERIES.square_bound(PackingPlan(2, 3, low, high, 512), 2) == square
-    assert SERIES.square_bound(PackingPlan(2, 3, -(1 << 40), 0, 512), 2) == norm
 
 
 def test_the_digest_covers_all_terms_of_a_series(terms: SeriesTerms) -> None:
