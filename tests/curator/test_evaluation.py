@@ -242,50 +242,6 @@ def counted(plan: EvaluationPlan, negative: Any, positive: Any) -> list[int]:
     return [int(value) for value in (first * right, first * (every - right), *(second * histogram))]
 
 
-def slopes(plan: EvaluationPlan, total: list[int], figure: Any) -> Array:
-    """Return the derivatives of a figure of the estimates by the entries of the sum, by central differences."""
-    step, values = 1 << 12, []
-    for place in range(plan.dimension):
-        ends = [
-            figure(estimate_evaluation(plan, [v + sign * step * (p == place) for p, v in enumerate(total)], 5))
-            for sign in (1, -1)
-        ]
-        values.append((ends[0] - ends[1]) / (2 * step))
-    return np.array(values)
-
-
-def figures_of(classes: int, bins: int) -> dict[str, Any]:
-    """What an estimate says, by name, each with its error."""
-    figures: dict[str, Any] = {"accuracy": lambda one: one.accuracy, "rows": lambda one: one.rows}
-    for place in range(classes**2):
-        figures[f"confusion {place}"] = lambda one, p=place: one.confusion[p // classes][p % classes]
-    for number in range(bins):
-        figures[f"rows of bin {number}"] = lambda one, n=number: one.reliability[n].rows
-        figures[f"share of bin {number}"] = lambda one, n=number: one.reliability[n].share
-    return figures | ({"auroc": lambda one: one.auroc} if classes == 2 else {})
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_stated_errors_are_those_of_the_linearised_figures(classes: int) -> None:
-    """Each is the deviation of the noise times the norm of the figure's slopes."""
-    generator = np.random.default_rng(classes)
-    X = np.column_stack([generator.normal(size=(60, classes)), np.ones(60)])
-    plan = plan_evaluation(X, np.eye(len(X[0]), 1 if classes == 2 else classes), classes, 5, epsilon=0.2, bins=3)
-    if classes == 2:
-        total = counted(plan, [220, 130, 90], [60, 120, 270])
-    else:
-        counts = np.array([500, 400, 170, 100, 130, 140, 100, 260, *(200, 70, 80, 60, 150, 50, 70, 70, 150)])
-        total = (np.repeat(plan.scores.block_weights, [2, 6, 9]) * counts).tolist()
-    estimates = estimate_evaluation(plan, total, 5)
-    assert estimates.calibration is None
-    for name, figure in figures_of(classes, plan.scores.bins).items():
-        expected = plan.deviation * np.linalg.norm(slopes(plan, total, lambda one, f=figure: f(one).value))
-        if name == "auroc":  # and the order within bins
-            assert figure(estimates).error > expected
-        else:
-            assert figure(estimates).error == pytest.approx(expected, rel=1e-4), name
-
-
 def test_the_calibration_error_is_that_of_bins_and_its_error_that_of_the_noise() -> None:
     """Without noise to speak of: rows of class 1 and rows expected, of the scores and of the scaled ones."""
     plan = planned(32.0, bins=5)
@@ -301,8 +257,6 @@ def test_the_calibration_error_is_that_of_bins_and_its_error_that_of_the_noise()
     )
     assert own > 2 * after > 0.01
     assert (error.value, fit.before, fit.after) == pytest.approx((own, own, after), rel=1e-4)
-    summed = slopes(plan, total, lambda one: one.calibration_error.value * one.rows.value)
-    assert error.error == pytest.approx(plan.deviation * np.linalg.norm(summed) / rows, rel=1e-3)
 
 
 def test_the_auroc_orders_rows_of_a_bin_as_public_rows() -> None:

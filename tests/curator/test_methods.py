@@ -13,7 +13,6 @@ from psephos.curator.hamm import sensitivity
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import ReleaseRequest
 from psephos.curator.noise_plan import check_mechanism
@@ -92,17 +91,6 @@ def test_private_auxiliary_samples_cost_more() -> None:
     assert hidden.event.unit == "party and one auxiliary sample"
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_average_of_parameters(classes: int) -> None:
-    features = 4
-    sums = tuple(range(-6, features * (1 if classes == 2 else classes) - 6))
-    made = average_of(sums, 5, 2.0, FixedPoint(4), features=features, classes=classes)
-    certified = methods.average_method(made, 0.01, REQUEST)
-    np.testing.assert_array_equal(certified.nonprivate(), made.w)
-    assert certified.chosen == {"lam": 0.01, "radius": 2.0, "mechanism": "spherical-laplace"}
-    assert certified.sensitivity.value == pytest.approx(sensitivity.average(2.0, 5).value, rel=0.1)
-
-
 @pytest.mark.parametrize("source", ["own-data", "whitened"])
 def test_the_statistic_of_an_exact_sum(source: Any) -> None:
     plan = plan_statistic(auxiliary(), 3, PARTIES, epsilon=2.0, delta=1e-5, mechanism="gaussian", source=source)
@@ -156,15 +144,3 @@ def test_signal_statements_use_public_values_only() -> None:
 
 
 # -- wiring
-
-
-def test_methods_name_their_costs_and_keep_what_they_were_given() -> None:
-    w = np.arange(3.0)
-    public = methods.public_method(w, {"rows": 5})
-    assert public.nonprivate() is public.draw(SimulationRandomness(1, "draw")) is w
-    assert (public.sensitivity, public.event, public.chosen, public.signal()) == (None, None, {"rows": 5}, None)
-    assert public.ledger_entry == public_entry({"rows": 5})
-    average = average_of((1, 2, 3), 5, 2.0, FixedPoint(4), features=3)
-    assert methods.average_method(average, 0.01, REQUEST).event.name == "avg"
-    plan = plan_statistic(auxiliary(), 3, PARTIES, epsilon=2.0, source="own-data")
-    assert methods.own_data_method([0] * plan.dimension, plan, lambda: w).nonprivate() is w

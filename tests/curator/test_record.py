@@ -383,22 +383,6 @@ def test_the_ball_follows_from_public_rows_and_is_far_smaller_than_all_that_rows
             party_ball(own, public, radius)
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_the_radius_of_the_ball_by_its_definition(norm: Norm) -> None:
-    """Three standard deviations of the difference of the averages of the 30 labelled rows and of a party's 20."""
-    public, labels = numeric_tables(1, 60)
-    labels = np.where(np.arange(60) < 30, labels, np.nan)
-    mechanism: Any = "gaussian" if norm == "l2" else "discrete-laplace"
-    plan = plan_records(public, labels, 1, 45, rows=900, epsilon=1.0, mechanism=mechanism, unit="party")
-    assert plan.grid.ball is not None
-    vectors = replace(plan.grid, ball=None).row_vectors(public[:30], labels[:30]) / UNIT
-    deviations = vectors.std(axis=0)
-    spread = deviations.sum() if norm == "l1" else math.sqrt(float((deviations**2).sum()))
-    expected = 3 * spread * math.sqrt(1 / 30 + 1 / 20)
-    assert 2.0**-8 < expected < 4
-    assert plan.grid.ball.radius / UNIT == pytest.approx(expected, rel=1e-5)
-
-
 def test_a_sum_of_centres_releases_the_public_score() -> None:
     plan = party_plan()
     assert np.allclose(fit_records(release_records(plan, [0] * plan.dimension)), plan.grid.offset[:, 0], atol=1e-9)
@@ -417,21 +401,6 @@ def test_scores_are_relative_to_the_middle_of_the_bounds() -> None:
 # -- the fit by hand
 
 # -- rules by their definitions
-
-
-@pytest.mark.parametrize("mechanism", ["gaussian", "discrete-laplace"])
-@pytest.mark.parametrize("unit", ["record", "party"])
-def test_a_plan_has_the_rank_of_its_unit_and_noise(mechanism: Any, unit: Any) -> None:
-    """Of 4000 rows or of 300 parties, of which 200 contribute; at most two fifths of the public rows."""
-    X = np.column_stack([np.random.default_rng(1).normal(size=(80, 30)), np.ones(80)])
-    y = X[:, 0] + X[:, 1]
-    terms: dict[str, Any] = {"rows": 2000, "epsilon": 4.0, "delta": 1e-5, "mechanism": mechanism, "unit": unit}
-    plan = plan_records(X, y, 1, 300, contributors=200, **terms)
-    ranks = [records.choose_rank(added, 80, 4.0, 1e-5, mechanism, 1.5) for added in (300, 2000)]
-    assert ranks[0] < 9 < ranks[1] < 30
-    assert plan.rank == max(5, ranks[unit == "record"])
-    few = records.choose_rank(2000 if unit == "record" else 300, 15, 4.0, 1e-5, mechanism, 1.0)
-    assert plan_records(X[:15], y[:15], 1, 300, **terms).rank == min(6, max(5, few))
 
 
 def test_public_rows_that_give_no_coordinates_are_refused() -> None:

@@ -244,21 +244,6 @@ def test_terms_out_of_range_are_refused() -> None:
 # -- by their definitions
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 9, 17])
-def test_octaves_are_shrunken_by_hand(width: int) -> None:
-    """The constant, then 1, 2, 4, ... coordinates; each by its share of energy that is not noise."""
-    steps = np.random.default_rng(width).normal(size=(3, 2, width)) * np.linspace(2.0, 0.2, width)
-    expected, place = np.zeros_like(steps), 0
-    while place < width:
-        end = min(width, max(1, 2 * place))
-        part = steps[..., place:end]
-        energy = (part**2).sum(axis=(1, 2))
-        expected[..., place:end] = part * np.maximum(0, 1 - 0.09 * 2 * (end - place) / energy)[:, None, None]
-        place = end
-    np.testing.assert_allclose(shrink(steps, 0.3), expected)
-    assert np.array_equal(shrink(0 * steps, 0.3), 0 * steps)
-
-
 # -- wiring
 
 

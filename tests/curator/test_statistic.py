@@ -20,7 +20,6 @@ from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     RoundedGaussian,
     SphericalLaplace,
-    gaussian_sigma,
 )
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -248,40 +247,6 @@ def test_the_coordinates_are_whitened_principal_directions(samples):
     assert st.plan_statistic(X, 2, 10, epsilon=None, rank=5).transform == pytest.approx(whitened(rows)[:, :5])
     with pytest.raises(DataError):
         st.plan_statistic(X, 2, 10, epsilon=None, rank=6)
-
-
-def test_coordinates_for_learners_that_vote_are_twelve_or_a_tenth_of_the_rows():
-    X = np.random.default_rng(4).normal(size=(300, 20))
-    axes = st.plan_statistic(X, 2, 10, epsilon=None, rank=20).transform
-    for rows, rank, expected in ((300, 12, 12), (300, 40, 20), (300, 3, 3), (59, 12, 5), (9, 12, 1)):
-        coordinates = st.public_coordinates(X[:rows], rank)
-        assert coordinates.shape == (20, expected)
-        assert rows < 300 or np.array_equal(coordinates, axes[:, :expected])
-    assert st.public_coordinates(X).shape == (20, 12)
-    assert st.plan_statistic(X, 2, 10, epsilon=None).rank == 20
-    assert st.plan_statistic(X[:100], 2, 10, epsilon=None).rank == 10
-
-
-def loss_of(mechanism, r, classes, parties, epsilon, delta):
-    """E||noise||^2 by its law, for votes, plus (1 - 1/K)/(2 r)."""
-    D, S = (classes - 1) * r, math.sqrt(2) / parties
-    energy = {
-        "spherical-laplace": D * (D + 1) * (S / epsilon) ** 2,
-        "discrete-laplace": 2 * D * D * (S / epsilon) ** 2,
-        "gaussian": D * gaussian_sigma(S, epsilon, delta) ** 2,
-    }[mechanism]
-    return energy + (1 - 1 / classes) / (2 * r)
-
-
-@pytest.mark.parametrize("mechanism", st.MECHANISMS)
-@pytest.mark.parametrize(("classes", "parties"), [(2, 300), (7, 2000)])
-def test_the_rank_has_the_least_expected_loss(mechanism, classes, parties):
-    """At least K/2 + 2, at most what there is."""
-    for epsilon in (0.05, 0.4, 2.0, 20.0):
-        losses = [loss_of(mechanism, r, classes, parties, epsilon, 1e-5) for r in range(1, 41)]
-        best = 1 + int(np.argmin(losses))
-        assert st.choose_rank(40, classes, parties, epsilon, 1e-5, mechanism) == max(best, classes // 2 + 2)
-        assert st.choose_rank(2, classes, parties, epsilon, 1e-5, mechanism) == 2
 
 
 @pytest.mark.parametrize("shape", SHAPES)

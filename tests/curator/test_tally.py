@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit import ScriptedRole
-from psephos.curator.tally import AwaitingDecryptions, OpenedSum, Tally, open_product
+from psephos.curator.tally import OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
@@ -324,16 +324,8 @@ class Curator:
         assert close == Post(BOARD, Close(self.round.digest).encode(), "votes: open")
         return self.hears("curator", close.data, BOARD)
 
-    def part(self, holder: int) -> PartialDecryption:
-        values = self.election.shares[holder - 1].partially_decrypt(self.product.vector().ciphertexts)
-        return PartialDecryption(self.round.digest, holder, self.product.digest, values)
-
-    def awaiting(self, holders: tuple[int, ...], *parts: PartialDecryption) -> AwaitingDecryptions:
-        request = TallyRequest(self.round.digest, self.product.members, self.product.digest)
-        return AwaitingDecryptions(self.product.members, self.product.columns, request, holders, parts)
-
     def requests(self, *holders: int) -> tuple[Post, ...]:
-        data = self.awaiting(()).request.encode(self.round)
+        data = TallyRequest(self.round.digest, self.product.members, self.product.digest).encode(self.round)
         return tuple(Post(f"holder {holder}", data, "votes: open", secret=False) for holder in holders)
 
 
@@ -365,4 +357,3 @@ def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: A
         curator.tally.on_idle(curator.state)
     fourth = Confirmation(curator.round.digest, 4, curator.product.digest).encode()
     assert curator.hears("holder 4", fourth, BOARD).posts == curator.requests(3)
-    assert curator.state.state == curator.awaiting((3,))

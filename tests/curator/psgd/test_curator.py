@@ -25,11 +25,10 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.mechanisms import gaussian_delta
 from psephos.protocol.psgd.descent import StoppingRule
-from psephos.protocol.psgd.series import Announcement, SeriesTerms
+from psephos.protocol.psgd.series import SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
-from psephos.protocol.wire import Kind
 from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.psgd import clear_descent
 
@@ -115,8 +114,8 @@ class Walker:
         agreement, key = agreement_for(fraction_bits=4, steps=2), self.ceremony.threshold_key
         self.terms = SeriesTerms(agreement.series, agreement.descent, key, self.ceremony.roster, test_key=True)
         self.curator = GradientCurator(self.terms, randomness=SimulationRandomness(5, "nonces"))
-        self.nonces, self.number = SimulationRandomness(5, "nonces"), 0
-        self.posts, self.state = (first := self.curator.start()).posts, first.state
+        self.number = 0
+        self.state = self.curator.start().state
         self.product = BallotProduct(self.round)
 
     @property
@@ -135,11 +134,6 @@ class Walker:
             raise refusal.error
         self.state = step.state
         return step.posts
-
-    def announces(self, step: int, point: tuple[float, ...]) -> tuple[Post, ...]:
-        """What it posts at a step, its nonces being the next of its coins."""
-        announcement = Announcement.create(self.terms, step, point, self.nonces)
-        return (Post(BOARD, announcement.encode(), "gradients: announce"),)
 
     def vote(self, vectors: list[list[int]]) -> tuple[Post, ...]:
         """All parties answer, and the curator closes; what it asks the holders."""
@@ -166,11 +160,6 @@ class Walker:
     def publishes(self, holder: int, sums: tuple[int, ...]) -> tuple[Post, ...]:
         message = PublishedSum(self.walking.steps + 1, holder, sums)
         return self.hears(f"holder {holder}", message.encode(self.terms))
-
-    def awaited(self) -> list[str]:
-        missing = self.curator.awaits(self.state)
-        assert missing is None or missing.kind is Kind.PUBLISHED_SUM
-        return [] if missing is None else list(missing.senders)
 
 
 def test_the_published_sum_counts_and_not_the_curators() -> None:

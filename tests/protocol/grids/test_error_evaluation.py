@@ -95,14 +95,6 @@ def test_entries_are_bounded_errors_and_labels() -> None:
     assert (below.deviation, below.clipped) == (-1, 1)
 
 
-def test_entries_are_truncated_towards_zero() -> None:
-    for y in (0.9, 1.1):  # a third of a unit from the middle, on both sides
-        entries = GRID.row_vectors([[(y - 1.5) / 2, 0.0, 1.0]], [y + 1e-9])[0]
-        place = ErrorSums._fields.index("deviation")
-        exact = ERROR_WEIGHTS.deviation * (y + 1e-9 - LABEL.middle) / 4
-        assert abs(entries[place]) <= abs(exact) < abs(entries[place]) + 1
-
-
 def test_a_prediction_that_is_no_number_is_the_middle() -> None:
     grid = replace(GRID, weights=[[1e308], [1e308], [0.0]])
     assert grid.predict([[1e308, -1e308, 1.0], [1e308, 1.0, 1.0]]).tolist() == [LABEL.middle, LABEL.high]

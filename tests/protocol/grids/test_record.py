@@ -16,7 +16,6 @@ from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import (
     ENTRY_BITS,
     LARGEST_SCORE,
-    LEAST_WEIGHT,
     PERSON_BITS,
     RESIDUAL_BITS,
     SCORE_STEPS,
@@ -141,17 +140,6 @@ def test_the_residuals_of_several_classes_are_clipped_contrasts() -> None:
     assert np.abs(grid.row_vectors(X, y)[:, : grid.gradient_length] / UNIT - expected).max() < 2.0**-14
 
 
-def test_truncation_lengthens_no_entry() -> None:
-    """Every entry is at most that of the same row with untruncated coordinates, residual and curvature."""
-    grid = grid_of(rank=2)
-    X, y = rows_of(6, 300)
-    z = grid.clip(grid.locate(X)[0])
-    vectors = grid.row_vectors(X, y)
-    assert (np.abs(vectors[:, : grid.coordinates]) <= np.abs(z) * UNIT).all()
-    i, j = grid.pairs
-    assert (np.abs(vectors[:, grid.coordinates :]) <= math.sqrt(2) * np.abs(z[:, i] * z[:, j]) * UNIT).all()
-
-
 def test_a_row_without_finite_coordinates_contributes_zeros() -> None:
     grid = grid_of()
     X = np.array([[1.0, 2, 3, 4, 0.0], [0.0, 0, 0, 0, 0.0], [1e300, -1e300, 1e300, 1e300, 1e-300]])
@@ -247,18 +235,6 @@ def test_the_vector_of_a_numeric_label_is_hubers_gradient_and_weight(norm: Norm)
     off = np.where(i == j, 1, 2 if norm == "l1" else math.sqrt(2))
     expected = np.hstack([psi[:, None] * z, weights[:, None] * z[:, i] * z[:, j] * off])
     assert np.abs(grid.row_vectors(X, y) / UNIT - expected).max() < 2.0**-14
-
-
-def test_hubers_weight_bounds_the_loss() -> None:
-    """The quadratic at the residual e lies above Huber's loss everywhere, so a step does not overshoot."""
-    e, other = np.meshgrid(np.linspace(-12, 12, 241), np.linspace(-12, 12, 241))
-
-    def huber(u: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(np.abs(u) <= 1, u**2 / 2, np.abs(u) - 0.5)
-
-    weight = np.maximum(LEAST_WEIGHT / 2.0**RESIDUAL_BITS, np.minimum(1, 1 / np.maximum(np.abs(e), 1e-9)))
-    bound = huber(e) + np.clip(e, -1, 1) * (other - e) + weight / 2 * (other - e) ** 2
-    assert (bound - huber(other)).min() >= -1e-12
 
 
 def test_predictions_are_clipped_to_the_bounds_of_the_label() -> None:

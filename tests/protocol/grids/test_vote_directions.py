@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from psephos.protocol.errors import DataError
-from psephos.protocol.grids.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 
 POINTS = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5], [-1.0, -1.0]])
@@ -24,15 +24,6 @@ def test_a_vector_is_the_direction_of_the_labelled_points() -> None:
     half = np.full((4, 3), 1 / 3) / 2 + np.eye(3)[[0, 2, 1, 0]] / 2  # less certain, the same direction but for the mean
     S = contrast_basis(3) @ half.T @ POINTS
     assert np.abs(np.array(GRID.contribution(half)) - (S / np.abs(S).sum() * 2**24).ravel()).max() <= 1
-
-
-def test_votes_on_points_are_like_rows_of_ones_own() -> None:
-    points = POINTS / np.linalg.norm(POINTS, axis=1, keepdims=True)
-    for norm in ("l1", "l2"):
-        own = OwnDataGrid(np.eye(2), 3, "own-data", norm)  # type: ignore[arg-type]
-        labelled = VoteDirectionGrid(points, 3, norm)  # type: ignore[arg-type]
-        vectors = own.contribution(POINTS, [0, 1, 1, 2]), labelled.contribution([0, 1, 1, 2])
-        assert np.abs(np.subtract(*vectors)).max() <= 1
 
 
 @pytest.mark.parametrize(

@@ -291,18 +291,6 @@ def test_missing_private_rows_and_missing_classes_are_reported(tmp_path: Path) -
         OwnTable(options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines])), public="1"))
 
 
-@pytest.mark.parametrize(("labels", "refused"), [(lambda n: f"{n / 7:.3f}", True), (lambda n: f"{n % 3}.5", False)])
-def test_a_continuous_label_is_not_a_class(tmp_path: Path, labels: Callable[[int], str], refused: bool) -> None:
-    """Twelve public rows suffice to see it; a few numbers with fractions may still be classes."""
-    lines = [f"{1 if n < 12 else 2 + n % 2},{n},{labels(n)}" for n in range(36)]
-    chosen = options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines]) + "\n"), public="1")
-    if refused:
-        with pytest.raises(DataError, match="continuous"):
-            OwnTable(chosen)
-    else:
-        assert len(OwnTable(chosen).classes) == 3
-
-
 # -- spellings and copies
 
 
@@ -332,18 +320,6 @@ def test_spellings_of_one_owner_or_class_are_one_or_refused(
         table = OwnTable(options(path, public="shop\u200a3"))
         assert table.owners == tuple(sorted(("shop 0", "shop 1", "shop 2", *owners)))
         assert table.classes == TIERS
-
-
-def test_options_name_columns_and_classes_in_any_spelling(tmp_path: Path) -> None:
-    path = shops(tmp_path / "t.csv")
-    written(path, path.read_text().replace("age", "\u00e2ge").replace("tier", "ti\u00e8r").replace("gold", "g\u00f6ld"))
-    nfd = {"ignore": ("a\u0302ge",), "label": "tie\u0300r", "classes": ("go\u0308ld", "silver", "tin")}
-    split = OwnTable(options(path, **nfd)).deal(3, seed=0)
-    assert split.encoding is not None
-    assert [column.name for column in split.encoding.columns] == ["city"]
-    assert split.dataset.classes == ("g\u00f6ld", "silver", "tin")
-    schema = SCHEMA.replace("[columns.age]", '[columns."a\u0302ge"]').replace("gold", "go\u0308ld")
-    assert OwnTable(by_schema(path, "\ufeff" + schema, label="ti\u00e8r")).deal(4, seed=0).schema == "samples"
 
 
 def test_one_file_is_not_private_and_public(tmp_path: Path) -> None:

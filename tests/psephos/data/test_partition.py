@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from psephos.data.datasets import load
-from psephos.data.own import OwnTable
 from psephos.data.partition import DataOptions, load_split
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
@@ -92,18 +91,6 @@ def test_rows_are_split_by_the_options(choices: dict[str, Any], arguments: dict[
     same(options.deal(data, samples=11, auxiliary=60), split_dataset(data, 4, 3, auxiliary=60, **few))
 
 
-def test_synthetic_data_grows_with_the_parties() -> None:
-    """At least 2,000 in all."""
-    for options, rows in (
-        (DataOptions(parties=3000), 6000 + 750),
-        (SumOptions(parties=3000, auxiliary=100), 6100),
-        (DataOptions(parties=1000, samples_per_party=5), 5000 + 625),
-        (DataOptions(parties=10), 2000),
-    ):
-        data = load_split(replace(options, dataset="synthetic"))[1].dataset
-        assert data.X_train.shape[0] == rows
-
-
 # -- a table of one's own
 
 
@@ -125,16 +112,6 @@ def test_the_party_column_determines_the_number_of_parties(table: dict[str, Any]
         load_split(TallyOptions(**named, holders=5))
     options, _ = load_split(PathakOptions(**named))
     assert options.parties == 4
-
-
-def test_a_table_without_party_column_is_split(table: dict[str, Any]) -> None:
-    options = DataOptions(**table, parties=3, sizes="dirichlet", concentration=3.0, seed=2)
-    chosen, split = load_split(options)
-    assert chosen == options
-    assert len(split.parties) == 3
-    same(split, OwnTable(options).deal(3, 2, sizes="dirichlet", concentration=3.0))
-    fixed = load_split(replace(options, sizes="3,4,5"))[1]
-    same(fixed, OwnTable(options).deal(3, 2, sizes=[3, 4, 5], concentration=3.0))
 
 
 def test_comparison_needs_held_out_rows(table: dict[str, Any]) -> None:

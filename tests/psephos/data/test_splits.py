@@ -63,21 +63,6 @@ def test_the_split_depends_on_the_seed_only() -> None:
     assert np.array_equal(state, np.random.get_state()[1])
 
 
-def test_rows_of_parties_curator_and_test() -> None:
-    split = split_dataset(shaped(60), 5, 1)
-    X, y = split.party(2)
-    assert X[:, 0].tolist() == split.parties[2].tolist()
-    assert y.tolist() == [row % 2 for row in split.parties[2].tolist()]
-    assert split.X_auxiliary[:, 0].tolist() == split.auxiliary.tolist()
-    X, y, sizes = split.private(1, 3)
-    assert X[:, 0].tolist() == [*split.parties[1].tolist(), *split.parties[2].tolist()]
-    assert sizes.tolist() == [10, 10]
-    assert len(split.private()[1]) == 50
-    assert "5 parties of 10 samples" in repr(split)
-    with pytest.raises(ValueError, match="read-only"):
-        split.auxiliary[0] = 0
-
-
 @pytest.mark.parametrize(
     ("parties", "options"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -143,17 +142,6 @@ def test_rows_have_numbers_and_named_indices_are_columns(tmp_path: Path) -> None
         assert "north" not in str(refused.value)
     frame.rename_axis(None).to_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["x"]
-
-
-@pytest.mark.parametrize("names", [["a", "a"], ["a", "a\u200b"], ["a", "A"], [1, "1"]])
-def test_columns_of_one_name_are_refused(tmp_path: Path, names: list[Any]) -> None:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    with pytest.raises(DataError, match="columns"):
-        cells_of(pd.DataFrame([[1, 2]], columns=names))
-    parquet.write_table(pyarrow.table([[1], [2]], names=list(map(str, names))), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match="columns") as refused:
-        read_table(tmp_path / "t.parquet")
-    assert "\n" not in str(refused.value)
 
 
 def test_parquet_and_csv_files_agree(tmp_path: Path) -> None:
