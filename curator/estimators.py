@@ -198,10 +198,6 @@ class VoteClassifier(_PrivateClassifier):
         return counts
 
 
-def _has_probabilities(classifier: RiskClassifier) -> bool:
-    return classifier.loss != "huber"
-
-
 class RiskClassifier(VoteClassifier):
     """Base of Hamm's two algorithms: empirical risk minimisation with output perturbation. `lam_` is lambda of the fit.
 
@@ -284,7 +280,7 @@ class RiskClassifier(VoteClassifier):
         self.sensitivity_ = self.released_.sensitivity
         return self.released_.w
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(lambda classifier: classifier.loss != "huber")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Array:
         """Compute the class probabilities, shape (n, K). Not for the approximate hinge, which has none."""
         scores = self.decision_function(X)

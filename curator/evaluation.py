@@ -45,11 +45,7 @@ _NEAR = 1e-2  # largest step, in units in which scores are at most 1, from which
 
 @dataclass(frozen=True)
 class PlattScaling:
-    """Platt scaling: the probability of class 1 is sigmoid(slope * score + intercept).
-
-    `before` and `after` are the calibration errors with the classifier's own scores and with the scaled ones, on the
-    rows that the fit was made on.
-    """
+    """Platt scaling: sigmoid(slope * score + intercept), and the calibration errors before and after it."""
 
     slope: float
     intercept: float

@@ -15,13 +15,7 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, decisions, majority, one_hot
-from psephos.curator.hamm.release import (
-    OutputNoise,
-    PerturbedClassifier,
-    erm_bound,
-    mechanism_for,
-    perturb,
-)
+from psephos.curator.hamm.release import OutputNoise, PerturbedClassifier, erm_bound, mechanism_for, perturb
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule
 from psephos.curator.hamm.sensitivity import Labels, Sensitivity
 from psephos.curator.ledger import Release, ledger_entry, public_entry

@@ -41,10 +41,7 @@ from psephos.protocol.grids.record import (
     PartyBall,
     RecordGrid,
 )
-from psephos.protocol.privacy.mechanisms import (
-    check_epsilon,
-    gaussian_sigma,
-)
+from psephos.protocol.privacy.mechanisms import check_epsilon, gaussian_sigma
 from psephos.protocol.privacy.precision import rounded_up
 
 Array = NDArray[np.float64]
@@ -60,10 +57,7 @@ _CELL = 16  # table entries in a cell of the search for the largest distance of 
 _INSIDE = 0.9  # share of the public rows that lie in the unit ball of the coordinates
 _LEAST_SPREAD = 0.3  # least standard deviation by which a feature is divided, as a share of the median one
 _RANKS = (5, 10, 20, 40, 80)  # numbers of coordinates among which cross-validation chooses those of the public score
-
-_RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-"""Ridges among which cross-validation chooses, in units of the public rows' mean squared coordinate."""
-
+_RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # in units of the public rows' mean squared coordinate
 _FOLDS = 5  # folds of the cross-validation of the public score
 _ROWS_PER_COORDINATE = 2.5  # public rows required for each coordinate
 _FEWEST = 5  # fewest coordinates that are released, where the public rows suffice
@@ -73,10 +67,7 @@ FEWEST_NUMBERS = 10
 
 _THRESHOLD = 3.0  # Huber's threshold as a multiple of the upper quartile of the sizes of the public score's residuals
 _NORMAL_QUARTILE = 1.150349380376008  # upper quartile of the size of a standard normal variable
-
-_DEVIATIONS = 3.0
-"""Radius of a party's ball as a multiple of the standard deviation of the distance of two averages of one law."""
-
+_DEVIATIONS = 3.0  # radius of a party's ball, in standard deviations of the distance of two averages of one law
 _KNOWN = 0.5  # share of the labelled public rows' information that the fit keeps as its prior
 
 

@@ -1,11 +1,9 @@
 """The rehearsal of a step from a public model, on parties that are simulated from the public rows.
 
-In a simulated world, rows are a smoothed bootstrap of the public rows, and labels are of a true model: the public one
-times a factor, plus an error drawn from its Laplace posterior times another factor, so that the public model has the
-accuracy and the log-loss that cross-validation gives it (`calibrate`). In half of the worlds they are those of the
-largest error that cross-validation does not contradict, and in half the classes are dealt unevenly. Plans are compared
-by their mean gain over the public model, less its standard deviation; if the best one's, less half of that, is not
-above .001, the parties are asked nothing. docs/theory.md, "The rehearsed step".
+In a simulated world, rows are a smoothed bootstrap of the public rows, and labels are of a true model (`calibrate`). In
+half of the worlds it has the largest error that cross-validation does not contradict, and in half the classes are dealt
+unevenly. Plans are compared by their mean gain over the public model, less its standard deviation; if the best one's,
+less half of that, is not above .001, the parties are asked nothing. docs/theory.md, "The rehearsed step".
 """
 
 from __future__ import annotations
@@ -31,15 +29,9 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 _DIRECTIONS = 150  # largest number of principal directions in which the public model is fitted
-
-_VARYING = 1e-9
-"""Least variance of a principal direction, as a share of the largest: directions of none have no order, and another
-machine would find others."""
-
+_VARYING = 1e-9  # least variance of a principal direction, as a share of the largest: others have no order
 _LEAST_SPREAD = 0.1  # least standard deviation by which a feature is divided, as a share of the median one
-
-_RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Ridges of the public model, for the mean loss, among which cross-validation chooses."""
+_RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of the public model, for the mean loss
 
 _ERROR_RIDGE = 1.0
 """Largest ridge in the posterior from which the error of a true model is drawn (`_error`). Where cross-validation
@@ -50,10 +42,7 @@ _FITTED = 2000  # most labelled public rows that the cross-validation uses
 _RANKS = (0, 2, 4, 8, 16, 32, 64, 128)  # numbers of coordinates that are rehearsed, without the constant
 _POWERS = (0.0, 0.5)  # A coordinate's mean square is its variance to this power: 0 whitens
 _STEP_RIDGES = (math.inf, 0.1)  # ridges of a party's step that are rehearsed
-
-_QUANTILES = (0.0, 0.5, 0.9)
-"""Radii that are rehearsed, as quantiles of the simulated parties' norms; 0 scales every step to norm 1."""
-
+_QUANTILES = (0.0, 0.5, 0.9)  # radii, as quantiles of the simulated parties' norms; 0 scales every step to norm 1
 _LENGTHS = (0.5, 1.0, 2.0, 4.0)  # multiples of the mean step that are rehearsed
 _INSIDE = 0.95  # share of the public rows whose coordinates are not clipped
 _SMOOTHING = 0.5  # share of the standard deviation of a simulated row that is drawn afresh

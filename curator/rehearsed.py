@@ -17,15 +17,8 @@ from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.noise_plan import JointNoise, NoisePlan, certified, check_mechanism, joint_noise, variance_of
-from psephos.curator.rehearsal import (
-    Noise,
-    PublicModel,
-    Rehearsal,
-    fit_public,
-    rehearse,
-    shrink,
-)
+from psephos.curator.noise_plan import NoisePlan, certified, check_mechanism, joint_noise, variance_of
+from psephos.curator.rehearsal import Noise, PublicModel, Rehearsal, fit_public, rehearse, shrink
 from psephos.curator.statistic import MechanismName, grid_sensitivity
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT
@@ -65,11 +58,6 @@ class RehearsedPlan(NoisePlan):
         return self.noise_variance / 4.0**FIXED_POINT.fraction_bits
 
 
-def _mechanism(norm: Norm, entries: int, epsilon: float, delta: float) -> JointNoise:
-    """Return the noise of a sum of vectors of norm at most 1."""
-    return joint_noise(norm, rounded_up(2.0 * FIXED_POINT.limit(1.0)), epsilon, delta, entries)
-
-
 def rehearsal_of(  # wide: every keyword is a public term of the release
     X: Array,
     labels: NDArray[np.integer],
@@ -105,8 +93,8 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
 
     def noise(norm: Norm, entries: int) -> Noise:
         if (norm, entries) not in known:
-            law = variance_of(_mechanism(norm, entries, epsilon, delta)) / 4.0**FIXED_POINT.fraction_bits
-            variance = law * inflation
+            law = joint_noise(norm, rounded_up(2.0 * FIXED_POINT.limit(1.0)), epsilon, delta, entries)
+            variance = variance_of(law) / 4.0**FIXED_POINT.fraction_bits * inflation
             known[norm, entries] = Noise(norm, math.sqrt(variance) / parties, inflation)
         return known[norm, entries]
 
@@ -154,7 +142,7 @@ def plan_of_grid(
         l2=l2,
         epsilon=epsilon,
         delta=0.0 if grid.norm == "l1" else delta,
-        mechanism=_mechanism(grid.norm, grid.length, epsilon, delta),
+        mechanism=joint_noise(grid.norm, (l1 if grid.norm == "l1" else l2).value, epsilon, delta, grid.length),
         inflation=noise_inflation(parties, contributors),
     )
 

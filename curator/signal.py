@@ -1,9 +1,5 @@
 """Estimates of how much of a release is signal, by post-processing (docs/theory.md, "How much of a release is signal").
 
-* `share` of ||T||^2 that is signal, max(0, 1 - E||noise||^2/||T||^2).
-* `agreement`: the expected share of public rows to which the released classifier and that without noise give one class.
-* `usual`: the same of the constant classifier that gives the most frequent class.
-
 A release is `useless` when agreement - usual < `REACH` (1 - usual), or when ||T||^2 is less than `EVIDENCE` standard
 deviations of ||noise||^2 above its mean.
 """

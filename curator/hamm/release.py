@@ -52,11 +52,6 @@ class PerturbedClassifier:
     mechanism: SphericalLaplace | RoundedGaussian
 
 
-def noise_dimension(shape: tuple[int, ...]) -> int:
-    """Return the dimension D of the noise on parameters of this shape: d for (d,), (K - 1) d for (K, d)."""
-    return (shape[0] - 1) * shape[1] if len(shape) == 2 else shape[0]
-
-
 def erm_bound(
     labels: Labels,
     loss: Loss,
@@ -111,9 +106,9 @@ def mechanism_for(
         raise InvalidParameter(f"unknown output noise {noise!r}; choose 'spherical-laplace' or 'gaussian'")
     if sensitivity.norm != "l2":
         raise InvalidParameter(f"output perturbation needs an L2 sensitivity, not {sensitivity.norm}")
-    dimension = noise_dimension(shape)
+    dimension = shape[0]
     if len(shape) == 2:
-        classes = shape[0]
+        classes, dimension = shape[0], (shape[0] - 1) * shape[1]
         # Each entry of the basis errs by at most 4u relative, each inner product of length K by K u more, and the
         # basis has Frobenius norm sqrt(K - 1): the change of coordinates errs by at most (K + 4) u sqrt(K - 1) ||w||.
         rounding = 1.01 * (classes + 4) * 2.0**-53 * math.sqrt(classes - 1) * norm_limit

@@ -1,9 +1,7 @@
 """Charlie, the curator in Pathak, Rane and Raj (2010), section 3, and Dave, the consumer, in the order of the protocol.
 
-Charlie finds the position of the smallest data set under a permutation that he does not know, returns it encrypted
-under his own key, decrypts the masked noise, and takes part in the resharing. He sees uniform shares, the outcomes of
-comparisons of sizes in a random order, and masked noise. With noise for a public size (`public-bound`) he only takes
-part in the resharing, with a vector of zeros.
+Charlie sees uniform shares, the outcomes of comparisons of sizes in a random order, and masked noise. With noise for a
+public size (`public-bound`) he only takes part in the resharing, with a vector of zeros.
 """
 
 from __future__ import annotations

@@ -14,12 +14,7 @@ from psephos.curator.checks import check_count, check_positive
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.psgd import bounds as bounds
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import (
-    SAMPLER_DISTANCE,
-    check_delta,
-    check_epsilon,
-    discrete_gaussian_variance,
-)
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_delta, check_epsilon, discrete_gaussian_variance
 from psephos.protocol.privacy.precision import rounded_up
 from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Series, StepLaw

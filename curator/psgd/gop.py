@@ -1,10 +1,8 @@
-"""Gaussian objective perturbation on pooled data (Rajkumar and Agarwal 2012, Algorithm 4), the baseline for PSGD.
+"""Gaussian objective perturbation on pooled data (Rajkumar and Agarwal 2012, Algorithm 4), the baseline for PSGD:
 
     w_gop = argmin J(w) + (1/N) w.eta + (Delta/2) ||w||^2,   eta ~ N(0, sigma^2 I)
 
-Theorem 4.1 is about the exact minimiser of an objective with real-number noise. In floating point, the result is within
-tau/(lambda + Delta) of the minimiser, tau being the certified gradient norm. For experiments only:
-docs/protocols/psgd.md says what a private release would add.
+For experiments only: docs/protocols/psgd.md says what a private release would add.
 """
 
 from __future__ import annotations

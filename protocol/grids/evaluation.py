@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.rows import (
     Array,
     RowSumGrid,
@@ -168,15 +169,6 @@ class ScoreGrid(RowSumGrid):
         return f"<ScoreGrid of {len(self.weights)} features, {self.classes} classes, {self.bins} bins>"
 
 
-class SharedScores(Protocol):
-    """A public classifier or prediction that is evaluated, of which a party can send one share."""
-
-    @property
-    def digest(self) -> bytes: ...
-
-    def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class ShareGrid:
     """What is evaluated where a party is protected: the vector is one share.
@@ -184,7 +176,7 @@ class ShareGrid:
     The share is that of right predictions, or the mean absolute error as a share of the largest one that counts.
     """
 
-    scores: SharedScores
+    scores: ScoreGrid | ErrorGrid
 
     length: ClassVar[int] = 1
     minimum: ClassVar[int] = 0

@@ -63,10 +63,8 @@ class FixedPoint:
     fraction_bits: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.fraction_bits, bool) or not isinstance(self.fraction_bits, int):
-            raise InvalidParameter("fraction_bits must be an integer")
-        if not 0 <= self.fraction_bits <= 52:
-            raise InvalidParameter(f"fraction_bits is {self.fraction_bits}; it must lie between 0 and 52")
+        if type(self.fraction_bits) is not int or not 0 <= self.fraction_bits <= 52:
+            raise InvalidParameter(f"fraction_bits is a whole number from 0 to 52, not {self.fraction_bits!r}")
 
     def limit(self, radius: float) -> int:
         """Return floor(C 2^fraction_bits), the largest magnitude of an entry of an encoded vector of the ball."""

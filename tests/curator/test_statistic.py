@@ -15,12 +15,7 @@ from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.statistic import StatisticGrid
-from psephos.protocol.privacy.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    RoundedGaussian,
-    SphericalLaplace,
-)
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SphericalLaplace
 from psephos.protocol.randomness import SimulationRandomness
 
 

@@ -11,14 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.curator.hamm.release import erm_sensitivity
-from psephos.curator.hamm.rules import (
-    HAMM_LAMBDA,
-    RIDGES,
-    RidgeRule,
-    averaging_radius,
-    choose_method,
-    suggest_method,
-)
+from psephos.curator.hamm.rules import HAMM_LAMBDA, RIDGES, RidgeRule, averaging_radius, choose_method, suggest_method
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic, Softmax, loss_named
 from psephos.curator.methods import ReleaseRequest, erm_method, statistic_method
