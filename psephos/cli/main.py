@@ -42,9 +42,6 @@ COMMANDS = {
 _MEMBER = ("join", "agent", "status")
 """The commands of `psephos.cli.member`."""
 
-_ROOT_OPTIONS_WITH_VALUE = ("--log-level",)
-"""Options of `psephos` itself that are followed by a value."""
-
 _LONGEST_ERROR = 4_000
 """Most characters of an error that are printed."""
 
@@ -157,7 +154,7 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 
 
 def _how_to_continue(words: Sequence[str]) -> str:
-    command = _command_of(words)
+    command = next((word for word in words if word in COMMANDS), "")
     if command in _MEMBER:
         return "the same command continues"
     if command == "watch":
@@ -165,15 +162,3 @@ def _how_to_continue(words: Sequence[str]) -> str:
     if any(word.split("=")[0] == "--journal" for word in words):
         return "the same command continues from its journal"
     return "nothing was saved to continue from; where a command has --journal DIR, that saves it"
-
-
-def _command_of(words: Sequence[str]) -> str:
-    """Return the name of the command in a command line; "" without one."""
-    # Typer may not be imported yet, so options that precede a command are listed in this module.
-    remaining = iter(words)
-    for word in remaining:
-        if word in _ROOT_OPTIONS_WITH_VALUE:
-            next(remaining, None)
-        elif not word.startswith("-"):
-            return word
-    return ""

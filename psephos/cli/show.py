@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -88,7 +89,9 @@ def show_table(
     else:
         grid = Grid(box=SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False)
         for place, (heading, width) in enumerate(zip(columns, widths, strict=True)):
-            numbers = place > 0 and all(_numeric(row[place]) for row in cells)
+            numbers = place > 0 and all(
+                re.match(r"[\d+<-]|$", row[place]) for row in cells
+            )  # or "0.90 ± 0.01", or none
             grid.add_column(Text(heading), justify="right" if numbers else "left", width=width)
         for row in cells:
             grid.add_row(*map(Text, row))
@@ -132,11 +135,6 @@ def _print_records(console: Console, columns: Sequence[str], rows: Sequence[Sequ
         for heading, value in zip(columns[1:], rest, strict=True):
             if value:
                 console.print(Text(f"  {heading}: {value}"))
-
-
-def _numeric(text: str) -> bool:
-    """Return whether a cell is a number, such as "0.90 ± 0.01", or empty."""
-    return not text or text[0].isdigit() or text[0] in "-+<"
 
 
 def _cell(cell: AuditedCell) -> str:

@@ -2,14 +2,13 @@
 
 It is a directory with one `Store`, which has a sum after every batch of parties, the states of a driver's roles, or the
 results of a sweep's trials. **It contains the secrets of all simulated roles**, key shares and signing keys too, and is
-readable by its owner only; delete it with `Journal.delete` when the run is finished.
+readable by its owner only; delete it when the run is finished.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,9 +67,13 @@ class Journal:
             stored = self.store.get("run", b"ceremony")
             if stored is None:
                 keys = make()
-                self.store.put("run", b"ceremony", _encode_keys(keys))
+                shares = tuple((share.holder, share.share()) for share in keys.shares)
+                content = (keys.threshold_key, keys.roster, shares, keys.signing_keys.seeds)
+                self.store.put("run", b"ceremony", encode(content))
                 return keys
-        return _decode_keys(stored)
+        threshold_key, roster, stored_shares, seeds = decode(stored)
+        dealt = tuple(KeyShare(threshold_key, holder, share) for holder, share in stored_shares)
+        return KeySetup(threshold_key, roster, dealt, SigningKeys(seeds))
 
     def sum_of(self, round_: Round, label: str = "") -> SumJournal:
         """Return the journal of one sum, which is created if there is none."""
@@ -87,11 +90,6 @@ class Journal:
     def close(self) -> None:
         """Close the journal; its content stays on disk."""
         self.store.close()
-
-    def delete(self) -> None:
-        """Close the journal and delete its directory with all secrets in it."""
-        self.close()
-        shutil.rmtree(self.path)
 
     def __enter__(self) -> Journal:
         return self
@@ -151,14 +149,3 @@ class SumJournal:
             seconds = tuple(state.seconds.items())
             content = (encoded_products, indices, values, seconds, float(state.memory_mb))
             self._store.put(self._space, b"state", encode(content))
-
-
-def _encode_keys(keys: KeySetup) -> bytes:
-    shares = tuple((share.holder, share.share()) for share in keys.shares)
-    return encode((keys.threshold_key, keys.roster, shares, keys.signing_keys.seeds))
-
-
-def _decode_keys(stored: bytes) -> KeySetup:
-    threshold_key, roster, stored_shares, seeds = decode(stored)
-    shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in stored_shares)
-    return KeySetup(threshold_key, roster, shares, SigningKeys(seeds))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
@@ -35,7 +35,7 @@ from psephos.protocol.pathak.terms import (
 )
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import Changes
-from psephos.protocol.roles import Entry, Role
+from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import PathakResult, Phase
 from psephos.results.evaluation import Evaluation
@@ -149,7 +149,9 @@ def run_protocol(
         transcript.record_input(party_name(LEADER), "group key", keys.group)
     curator = spec.separate_curator(terms, curator_keys, randomness=transcript.coins(CURATOR))
     honest = [curator, *honest, spec.reader(terms)]
-    driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_reports_stages(progress))
+    driver = Driver(
+        replace_roles(honest, roles or {}), transcript=transcript, watch=lambda stage, entry: progress(stage, 1, 1)
+    )
     results = driver.run()
     total = results.pop(CONSUMERS)
     return PathakRun(
@@ -159,18 +161,6 @@ def run_protocol(
         {name: result for name, result in results.items() if isinstance(result, Contribution)},
         driver.phases,
     )
-
-
-def _reports_stages(progress: Progress) -> Callable[[str, Entry], None]:
-    """Report each stage as it begins; the number of its messages depends on their contents."""
-    begun: list[str] = []
-
-    def watch(stage: str, entry: Entry) -> None:
-        if stage not in begun:
-            begun.append(stage)
-            progress(stage, 1, 1)
-
-    return watch
 
 
 # -- the command

@@ -7,7 +7,7 @@ there with the same ballots and openings, so that no privacy is spent twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -130,23 +130,45 @@ def descend(
     randomness.
     """
     transcript, started = Transcript() if transcript is None else transcript, time.perf_counter()
-    observer = _RunObserver(progress, agreement.series.steps)
-    driver = observer.driver = Driver(
-        replace_roles(_roles(options, losses, agreement, ceremony, transcript, store or Store()), roles or {}),
-        store=store,
-        transcript=transcript,
-        watch=observer.on_message,
-    )
-    resumed_at = observer.start()
+    honest = _roles(options, losses, agreement, ceremony, transcript, store or Store())
+    done, opened, equal = 0, list[OpenedSum](), None
+
+    def record_step() -> None:
+        """Record the curator's latest step, if it is new, and compare its sum with the one in the clear."""
+        nonlocal done, equal
+        results = driver.results()
+        curator = results.get("curator")
+        if not isinstance(curator, GradientCuratorState) or curator.steps == done or curator.opened is None:
+            return
+        done = curator.steps
+        opened.append(curator.opened)
+        states = [results.get(f"party {number}") for number in curator.opened.parties]
+        vectors = [
+            state.vector
+            for state in states
+            if isinstance(state, GradientPartyState) and state.answered == done and state.vector
+        ]
+        if len(vectors) == len(states):  # an adversarial role does not tell its plaintext
+            equal = equal is not False and tuple(map(sum, zip(*vectors, strict=True))) == curator.opened.sums
+        progress("steps", done, agreement.series.steps)
+
+    def watch(phase: str, entry: Entry) -> None:
+        if entry.kind is Kind.ANNOUNCEMENT:  # the step before has ended
+            record_step()
+
+    driver = Driver(replace_roles(honest, roles or {}), store=store, transcript=transcript, watch=watch)
+    earlier = driver.results().get("curator")
+    resumed_at = done = earlier.steps if isinstance(earlier, GradientCuratorState) else 0
+    progress("steps", done, agreement.series.steps)
     results = driver.run()
-    observer.record_step()
+    record_step()
     final: GradientCuratorState = results["curator"]
     return DescentRun(
         final.w,
         final.steps,
         resumed_at,
-        tuple(observer.opened),
-        observer.equal,
+        tuple(opened),
+        equal,
         time.perf_counter() - started,
         sum(state.clipped for state in results.values() if isinstance(state, GradientPartyState)),
         sum(phase.bytes for phase in driver.phases.values()),
@@ -179,49 +201,6 @@ def _roles(
         )
     holders = [spec.holder(s, terms, ledger=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
     return [*parties, *holders, spec.curator(terms, randomness=transcript.coins("curator"))]
-
-
-class _RunObserver:
-    """Reads the states of all roles during a run, and compares each opened sum with the one in the clear."""
-
-    def __init__(self, progress: Progress, steps: int) -> None:
-        self.driver: Driver | None = None
-        self.equal: bool | None = None
-        self.opened: list[OpenedSum] = []
-        self._progress, self._total, self._done = progress, steps, 0
-
-    def start(self) -> int:
-        """Return the number of steps that the stored state of an earlier run has."""
-        curator = self._results().get("curator")
-        self._done = curator.steps if isinstance(curator, GradientCuratorState) else 0
-        self._progress("steps", self._done, self._total)
-        return self._done
-
-    def on_message(self, phase: str, entry: Entry) -> None:
-        """Record the step that ended, if the message announces the next one. `Driver` calls this for each message."""
-        if entry.kind is Kind.ANNOUNCEMENT:
-            self.record_step()
-
-    def record_step(self) -> None:
-        results = self._results()
-        curator = results.get("curator")
-        if not isinstance(curator, GradientCuratorState) or curator.steps == self._done or curator.opened is None:
-            return
-        self._done = curator.steps
-        self.opened.append(curator.opened)
-        states = [results.get(f"party {number}") for number in curator.opened.parties]
-        vectors = [
-            state.vector
-            for state in states
-            if isinstance(state, GradientPartyState) and state.answered == self._done and state.vector
-        ]
-        if len(vectors) == len(states):  # an adversarial role does not tell its plaintext
-            clear = tuple(sum(column) for column in zip(*vectors, strict=True))
-            self.equal = self.equal is not False and clear == curator.opened.sums
-        self._progress("steps", self._done, self._total)
-
-    def _results(self) -> Mapping[str, Any]:
-        return {} if self.driver is None else self.driver.results()
 
 
 # -- the same descent without encryption, for sweeps
