@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from psephos.budget import budget_of
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
-from psephos.data.partition import load_split, scaler_for
 from psephos.options import option
 from psephos.parties.pathak import Contribution
 from psephos.parties.training import train_parties, votes
@@ -40,7 +39,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import PathakResult, Phase
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.options import RunOptions
-from psephos.simulation.run import Replacements, RunContext
+from psephos.simulation.run import Replacements, RunContext, evaluated_fields, load_two_classes
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
 Records = tuple[Any, NDArray[np.integer]]
@@ -242,17 +241,12 @@ def simulate_pathak(  # long: the fields of its result
     options: PathakOptions, evaluation: Evaluation | None = None, **context: Unpack[RunContext]
 ) -> PathakResult:
     """Load and divide the data, run the protocol, and evaluate the classifier, on features scaled by public rows."""
-    options, split = load_split(options, context.pop("data", None))
-    name, classes = split.dataset.name, split.dataset.classes
-    if len(classes) != 2:
-        raise InvalidParameter(
-            f"Pathak's protocol needs data of two classes, and {name} has {len(classes)}: choose another data set"
-        )
-    scaler = scaler_for(name).fit(split.X_auxiliary)
+    evaluation = Evaluation() if evaluation is None else evaluation
+    options, split, scaler = load_two_classes(options, evaluation, context.get("data"))
+    classes = split.dataset.classes
     records = [(scaler.transform(X), y) for X, y in map(split.party, range(options.parties))]
-    test = scaler.transform(split.X_test)
     sizes = [len(y) for _, y in records]
-    terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
+    terms = options.terms(evaluation.test.shape[1], (classes[0], classes[1]), min(sizes))
     proved, delta = proved_epsilon(terms)
     budget = budget_of(options, split, "record", neighbours=options.neighbours)
     reason = "the proved epsilon is too large to be a bound"
@@ -266,8 +260,6 @@ def simulate_pathak(  # long: the fields of its result
     watched: Any = {name: context.get(name) for name in ("roles", "transcript")}
     watched["progress"] = context.get("progress", silent)
     run = run_protocol(records, terms, keys, test_key=options.test_key, noise_seed=seed, **watched)
-    evaluation = Evaluation() if evaluation is None else evaluation
-    evaluation.start(split, scaler, test)
     evaluation.sums.setdefault("published", []).append(run.total)
     _evaluate_references(evaluation, records, terms)
     evaluation.add_classifier("pathak", run.parameters, options.epsilon)
@@ -275,20 +267,15 @@ def simulate_pathak(  # long: the fields of its result
         phases={"keygen": Phase(keygen_seconds)}
         | {name: Phase(round(cost.seconds, 3), cost.messages, cost.bytes) for name, cost in run.stages.items()},
         protocol=f"pathak-{options.variant}",
-        options=options.plain(),
-        dataset=name,
+        **evaluated_fields(options, evaluation),
         features=terms.features,
-        test=len(test),
-        class_names=list(classes),
         delta=max(delta, stated_delta()),
-        accuracy=evaluation.accuracy(options.epsilon),
         cautions=[*split.cautions, *([CAUTIONS[options.variant]] if options.variant in CAUTIONS else [])],
         budget=budget.summary(),
         epsilon_proved=proved,
         epsilon_proved_for=options.proved_for,
         epsilon_party_level=party_level_epsilon(terms, min(sizes)),
         shares_equal_reference=run.shares_equal_reference,
-        evaluation=evaluation,
         transcript=context.get("transcript"),
     )
 

@@ -21,8 +21,7 @@ from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
-from psephos.data.partition import AbsentRole, load_split, scaler_for
-from psephos.data.splits import Split
+from psephos.data.partition import AbsentRole
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.psgd import GradientPartyState
@@ -44,7 +43,7 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.options import BallotOptions, HolderOptions, JournalOptions
-from psephos.simulation.run import Replacements, RunContext
+from psephos.simulation.run import Replacements, RunContext, evaluated_fields, load_two_classes
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
@@ -252,10 +251,11 @@ def simulate_psgd(
 ) -> PsgdResult:
     """Load and divide the data, make the keys, run the descent, and evaluate the classifier."""
     started = time.perf_counter()
-    options, split = load_split(options, context.pop("data", None))
     transcript, progress = context.get("transcript"), context.get("progress", silent)
     evaluation = Evaluation() if evaluation is None else evaluation
-    losses = _prepare(options, evaluation, split)
+    options, split, scaler = load_two_classes(options, evaluation, context.get("data"))
+    rows = (split.party(number) for number in range(options.parties))
+    losses = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
     sizes, dimension = [len(local.y) for local in losses], losses[0].dimension
     absent = {f"party {number}": AbsentRole for number in options.absent_parties}
     roles: Replacements = absent | dict(context.get("roles") or {})
@@ -301,16 +301,6 @@ def _charges(agreement: Agreement, budget: RunBudget) -> list[Charge]:
     return [sums, final]
 
 
-def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> list[LocalLoss]:
-    name, classes = split.dataset.name, len(split.dataset.classes)
-    if classes != 2:
-        raise InvalidParameter(f"psgd needs data of two classes, and {name} has {classes}: choose another data set")
-    scaler = scaler_for(name).fit(split.X_auxiliary)
-    evaluation.start(split, scaler, scaler.transform(split.X_test))
-    rows = (split.party(number) for number in range(options.parties))
-    return [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
-
-
 def _evaluate(options: PsgdOptions, losses: list[LocalLoss], run: DescentRun, evaluation: Evaluation) -> None:
     if all(score.method != "psgd" for score in evaluation.scores):
         X = np.concatenate([local.X for local in losses])
@@ -335,18 +325,13 @@ def _result(
     return PsgdResult(
         phases={},
         protocol="psgd",
-        options=options.plain(),
-        dataset=split.dataset.name,
+        **evaluated_fields(options, evaluation),
         features=agreement.series.dimension,
-        test=len(evaluation.test),
-        class_names=list(split.dataset.classes),
-        accuracy=evaluation.accuracy(options.epsilon),
         steps=run.steps,
         resumed_at=run.resumed_at,
         seconds_per_step=run.seconds / len(run.opened) if run.opened else None,
         sums_equal_reference=run.sums_equal_reference,
         bytes_posted=run.bytes_posted,
-        evaluation=evaluation,
         cautions=[*split.cautions, *_cautions(options, agreement)],
         remarks=_remarks(options, agreement),
         records=sum(sizes),

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from psephos.budget import budget_of
 from psephos.data.datasets import Dataset
+from psephos.data.partition import load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.progress import Progress, counted, silent
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import stated
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results.base import timed
+from psephos.results.evaluation import Evaluation
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
@@ -128,6 +131,30 @@ class KeyedRun:
         for name, seconds in done.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         return done
+
+
+def load_two_classes(options: Any, evaluation: Evaluation, data: Dataset | Split | None) -> tuple[Any, Split, Any]:
+    """Start an evaluation of a protocol for two classes; return its options, split and scaler, of public rows."""
+    options, split = load_split(options, data)
+    name, classes = split.dataset.name, len(split.dataset.classes)
+    if classes != 2:
+        raise InvalidParameter(f"the protocol is for two classes, and {name} has {classes}: choose another data set")
+    scaler = scaler_for(name).fit(split.X_auxiliary)
+    evaluation.start(split, scaler, scaler.transform(split.X_test))
+    return options, split, scaler
+
+
+def evaluated_fields(options: Any, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the fields that the results of runs with one release have, once it is evaluated."""
+    assert evaluation.split is not None
+    return {
+        "options": options.plain(),
+        "dataset": evaluation.split.dataset.name,
+        "test": len(evaluation.test),
+        "class_names": list(evaluation.split.dataset.classes),
+        "accuracy": evaluation.accuracy(options.epsilon),
+        "evaluation": evaluation,
+    }
 
 
 class RowSum(ABC):
