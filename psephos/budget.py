@@ -86,7 +86,6 @@ class RunBudget:
     run: bytes
 
     def release(self, name: str, event: PrivacyEvent, number: int = 0) -> Charge:
-        """Return the charge of one release."""
         claim, reason = self._claim(f"{name}, {number}"), self.not_private
         return Charge(claim, name, self.unit, None, reason) if reason else Charge(claim, name, self.unit, event)
 
@@ -122,7 +121,6 @@ class RunBudget:
                 file.release_once(self._claim(f"result {name}"), result)
 
     def summary(self) -> BudgetSummary | None:
-        """Return what the file says now, the total of the run's unit first."""
         if self.path is None:
             return None
         with BudgetFile(self.path, create=False) as file:
@@ -130,7 +128,6 @@ class RunBudget:
 
 
 def unit_of_run(options: Any, unit: str, *, neighbours: Changes = "any", dealing: str = "") -> PrivacyUnit:
-    """Return what a run protects."""
     if unit == "record" and options.person_column:
         return PrivacyUnit("person", options.person_column, neighbours, at=options.party)
     if unit == "record":
@@ -141,7 +138,6 @@ def unit_of_run(options: Any, unit: str, *, neighbours: Changes = "any", dealing
 
 
 def budget_of(options: Any, split: Split, unit: str, *, neighbours: Changes = "any") -> RunBudget:
-    """Return the budget of a run, with the file that its options name."""
     seeded = "the noise was drawn from the seed, and whoever knows it can take it off"
     run, not_private = SYSTEM.draw(16), seeded if options.simulate_noise else ""
     if options.budget is None:

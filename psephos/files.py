@@ -15,13 +15,9 @@ _OTHERS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "
 def write_atomically(path: Path, content: bytes, *, mode: int | None = None, may_stream: bool = False) -> None:
     """Write a file, whole or not at all; a symbolic link stays, and the file that it names is written.
 
-    Args:
-        mode: its permissions; by default those of the file that is replaced, or those that the umask leaves to a new
-            one. No byte is ever readable to more users.
-        may_stream: whether a pipe or a character device, such as /dev/stdout, is written to.
-
-    Raises:
-        OSError: the file cannot be written; or `path` is a directory, a pipe, a device or a socket.
+    `mode`: its permissions; by default those of the file that is replaced, or those that the umask leaves to a new one.
+    No byte is ever readable to more users. `may_stream`: whether a pipe or a character device is written to. Raises
+    OSError, also for a path that is no file.
     """
     try:
         try:

@@ -33,16 +33,15 @@ def option(
     Args:
         default: of the field.
         help: the meaning of the option, in one sentence.
-        group: the heading that the help lists it under, such as "Data", "Privacy", "Encryption" or "Machine"; "" for
-            none, at the top.
+        group: the heading that the help lists it under, such as "Data" or "Privacy"; "" for none, at the top.
         shown: a description of the default for the help, where the value alone (None, say) would not explain it.
         objects: whether a caller from Python may give other objects, which `check` checks.
         factory: computes the default, where that depends on the machine.
         name: whether it names columns, classes or the like, which `Options` writes as tables have them.
 
-    Types: int, float, bool (a flag), str, `Literal[...]` (its choices are checked and listed), `X | None`, and
-    `tuple[X, ...]` (a list, as `split_list` reads it, in one or several options). An underscore becomes a dash:
-    `key_bits` is `--key-bits`.
+    Types: int, float, bool (a flag), str, `Literal[...]`, `X | None`, and `tuple[X, ...]` (a list, as `split_list`
+        reads
+    it, in one or several options). An underscore becomes a dash: `key_bits` is `--key-bits`.
     """
     metadata = {"help": help, "group": group, "shown": shown, "objects": objects, "name": name}
     if factory is not None:

@@ -39,7 +39,9 @@ ReportDir = Annotated[
 ]
 OutputDir = Annotated[
     Path | None,
-    typer.Option("--output", help="Write the model, its card and the result into it.", rich_help_panel="Output"),
+    typer.Option(
+        "--output", help="Write the model, and what belongs to it, into this directory.", rich_help_panel="Output"
+    ),
 ]
 ModelAt = Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")]
 

@@ -94,7 +94,6 @@ class SumCharges:
             self._budget.release_once(name, encode((opened.sums, opened.parties)))
 
     def summary(self) -> BudgetSummary | None:
-        """Return the current summary of the budget file."""
         return self._budget.summary()
 
     def _requested_charges(self, law: str) -> list[Charge]:

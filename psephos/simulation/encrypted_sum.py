@@ -87,11 +87,9 @@ class PartyFactory:
     first: int = 0
 
     def with_data(self, data: Sequence[Any] | NDArray[np.int64], first: int = 0) -> PartyFactory:
-        """Return a factory with the same spec for the data of other parties."""
         return replace(self, data=data, first=first)
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> Role:
-        """Return the role of a party."""
         data = self.data[number - self.first]
         return self.spec.party(number, key, data, round_, encryptor=encryptor, randomness=coins)
 
@@ -122,7 +120,6 @@ class EncryptedSum:
 
     @property
     def ballot_bytes(self) -> int:
-        """Size of one ballot in bytes."""
         return Ballot.encoded_length(self.round)
 
 

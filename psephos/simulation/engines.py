@@ -141,7 +141,6 @@ class DaskEngine:
     timeout: float = 10.0
 
     def count_workers(self) -> int:
-        """Return the number of threads of the cluster, as its scheduler reports it."""
         client = self._client()
         try:
             return max(1, int(sum(client.ncores().values())))
@@ -214,7 +213,6 @@ def _with_version(version: str, function: Callable[[Any, Task], Output], shared:
 def make_engine(
     name: Literal["local", "dask"] | str = "local", *, workers: int | None = None, scheduler: str | None = None
 ) -> Engine:
-    """Return the engine of that name."""
     if name not in ENGINES:
         raise InvalidParameter(f"there is no engine {name!r}: --engine is one of {', '.join(ENGINES)}")
     if name == "local" and scheduler is None:

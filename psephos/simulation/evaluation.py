@@ -102,7 +102,6 @@ class EvaluationRun(RowSum):
     spec: EvaluationSpec
 
     def __init__(self, options: EvaluationOptions, evaluated: ReleasedClassifier | ReleasedRegressor) -> None:
-        """Read the data, assign rows to parties, and plan from public values."""
         self.model = model = evaluated.model
         options, split = _assign_rows(options, model)
         agreed: dict[str, Any]
@@ -154,7 +153,6 @@ class EvaluationRun(RowSum):
 
     @property
     def cautions(self) -> list[str]:
-        """Warnings from public values."""
         cautions, trained_for = list(self.split.cautions), (self.model.release, *self.model.earlier)[-1].unit
         if self.split.encoding is not None and self.options.rows == "held-out" and trained_for != self.options.unit:
             cautions.append(
@@ -165,7 +163,6 @@ class EvaluationRun(RowSum):
         return cautions
 
     def run(self, **context: Any) -> EvaluationResult:
-        """Take the encrypted sum, and estimate."""
         done, released = self.sum(**context), self.model.release
         fields = self.fields(done)
         return EvaluationResult(

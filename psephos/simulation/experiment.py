@@ -37,7 +37,6 @@ class SimulatedProtocol:
 
     @property
     def free(self) -> list[str]:
-        """Names of the options that a caller chooses."""
         return [option.name for option in fields(self.options) if option.name not in self.fixed]
 
 

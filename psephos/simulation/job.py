@@ -76,7 +76,6 @@ class Job:
         return [*lines, *warnings]
 
     def run(self, **context: Unpack[RunContext]) -> TallyResult:
-        """Train, vote, open the sum and release; `TallyResult.weights` has the released classifier."""
         context["data"] = self.split
         result = simulate_tally(self.options, **context)
         return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks])
@@ -109,7 +108,6 @@ class Job:
         )
 
     def model(self, result: TallyResult) -> Model:
-        """Return the contents of the model file for a result of `run`."""
         if self.split.dataset.features > WIDEST:
             raise InvalidParameter(
                 f"a model file has at most {WIDEST:,} features, and these data have more: leave columns out"

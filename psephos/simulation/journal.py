@@ -42,7 +42,6 @@ class SumState:
 
     @property
     def parties(self) -> frozenset[int]:
-        """Numbers of the parties that are counted."""
         return frozenset(self.products[0].parties)
 
 
@@ -50,7 +49,6 @@ class Journal:
     """A directory that one run of one version at a time writes to. A context manager that closes it."""
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
-        """Create a journal, or open one to continue its run."""
         self.path = Path(path)
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _FILE).exists():
             raise JournalError(f"{self.path} is not empty and no journal; name another directory")
@@ -76,7 +74,6 @@ class Journal:
         return KeySetup(threshold_key, roster, dealt, SigningKeys(seeds))
 
     def sum_of(self, round_: Round, label: str = "") -> SumJournal:
-        """Return the journal of one sum, which is created if there is none."""
         return SumJournal(self.store, round_, label)
 
     def result(self, name: str) -> Any:
@@ -88,7 +85,6 @@ class Journal:
         self.store.put("results", name.encode(), json.dumps(result).encode())
 
     def close(self) -> None:
-        """Close the journal; its content stays on disk."""
         self.store.close()
 
     def __enter__(self) -> Journal:
@@ -102,7 +98,6 @@ class SumJournal:
     """The part of a journal that belongs to one sum; `round`: its terms, with the nonce of its first run."""
 
     def __init__(self, store: Store, round_: Round, label: str = "") -> None:
-        """Open the sum, or store its round if it is new."""
         self._store, self._space = store, f"sum of {label or round_.kind}"
         stored = store.get(self._space, b"round")
         if stored is None:
@@ -129,7 +124,6 @@ class SumJournal:
         return SumState(products, total, dict(seconds), memory_mb)
 
     def messages(self) -> list[SentMessage]:
-        """Return the messages of all committed batches."""
         batches = (decode(batch) for _, batch in self._store.items(f"messages of {self._space}"))
         return [SentMessage(*fields) for batch in batches for fields in batch]
 

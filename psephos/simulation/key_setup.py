@@ -38,7 +38,6 @@ class SigningKeys(Sequence[SigningKey]):
         return len(self.seeds) // _SEED_BYTES
 
     def seed(self, number: int) -> bytes:
-        """Return the seed of one party."""
         return self.seeds[number * _SEED_BYTES : (number + 1) * _SEED_BYTES]
 
     @overload
@@ -114,7 +113,6 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
 
 
 def setup_run_keys(options: Any, degree: int, transcript: Transcript | None, progress: Progress) -> KeySetup:
-    """Make the keys of a run, of this degree, as its `HolderOptions` say."""
     return setup_keys(
         options.parties,
         key_bits=options.key_bits,

@@ -165,12 +165,10 @@ class HolderOptions(RunOptions):
 
     @property
     def key_holders(self) -> int:
-        """Number of key holders."""
         return min(self.usual_holders, self.parties) if self.holders is None else self.holders
 
     @property
     def opening_threshold(self) -> int:
-        """Number of holders that open a sum."""
         if self.threshold is not None:
             return self.threshold
         return (self.key_holders + 1) // 2 if self.keys == "ceremony" else self.key_holders // 2 + 1
@@ -182,7 +180,6 @@ class HolderOptions(RunOptions):
         return None if not self.joint else self.opening_threshold - 1 if colluders is None else colluders
 
     def check(self) -> None:
-        """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         holders, threshold, absent = self.key_holders, self.opening_threshold, len(self.absent_parties)
         if not 1 <= threshold <= holders:
@@ -338,7 +335,6 @@ class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
 
     @property
     def available(self) -> tuple[str, ...]:
-        """Methods that these options allow."""
         return METHODS
 
     @property
@@ -382,7 +378,6 @@ class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
         return HAMM_LAMBDA if self.lam is None else self.lam
 
     def request(self, epsilon: float) -> ReleaseRequest:
-        """Return what every method is asked for."""
         return ReleaseRequest(epsilon, self.delta, self.noise, self.lam, self.private_auxiliary)
 
     def privacy(self, epsilon: float) -> PrivacyTerms:
@@ -519,7 +514,6 @@ class TallyOptions(JointNoiseOptions, SumOptions):
 
     @property
     def sums_rows(self) -> bool:
-        """Whether a sum over rows is released, without votes."""
         return self.unit == "record" or self.predicts_number
 
     @property
@@ -677,7 +671,6 @@ class JobOptions(TallyOptions):
 
     @property
     def local_learners(self) -> tuple[Any, ...]:
-        """The local classifiers that the run trains."""
         return self.learners or (MIXED_LEARNERS if self.chosen_method in VOTED else ("logistic",))
 
     @property

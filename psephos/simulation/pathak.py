@@ -69,7 +69,6 @@ class PathakKeys:
 
     @classmethod
     def generate(cls, bits: int = DEFAULT_KEY_BITS, *, test_key: bool = False) -> PathakKeys:
-        """Generate keys of `bits` bits."""
         return cls(
             generate_private_key(bits, test_key=test_key),
             generate_dgk_key(bits, comparison_bits=KEYED_SIZE_BITS, test_key=test_key),
@@ -194,14 +193,12 @@ class PathakOptions(RunOptions):
     largest_size: int = option(1 << 20, "Public: larger data sets count as if they had as many.", group="Privacy")
 
     def check(self) -> None:
-        """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         if self.absent_parties:
             raise InvalidParameter("Pathak's protocol needs every party until its end: leave --absent out")
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
     def terms(self, features: int, classes: tuple[str, str], smallest: int) -> PathakTerms:
-        """Return the terms of the protocol."""
         default = SMALLEST_SIZE if self.variant in CAUTIONS else smallest
         return make_terms(
             parties=self.parties,
@@ -222,7 +219,6 @@ class PathakOptions(RunOptions):
 
     @property
     def neighbours(self) -> Changes:
-        """How a private record may change."""
         # Of a table, the number of rows decides which are held out or dealt to whom, and the smallest size.
         return "any" if self.variant == "public-bound" and self.data is None else "replace"
 

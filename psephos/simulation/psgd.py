@@ -60,7 +60,6 @@ class PsgdOptions(BallotOptions, JournalOptions, HolderOptions, DescentOptions):
     usual_holders: ClassVar[int] = 3
 
     def check(self) -> None:
-        """Raise InvalidParameter for the first invalid option."""
         DescentOptions.check(self)
         HolderOptions.check(self)
 
@@ -69,11 +68,9 @@ class PsgdOptions(BallotOptions, JournalOptions, HolderOptions, DescentOptions):
         return True
 
     def spec(self, agreement: Agreement) -> PsgdSpec:
-        """Return the specification of the agreed descent."""
         return PsgdSpec(self, agreement, simulation_seed=self.seed if self.simulate_noise else None)
 
     def terms(self, agreement: Agreement, ceremony: KeySetup) -> SeriesTerms:
-        """Return the terms of the series, with the public keys of all roles."""
         nonce = agreement.series.nonce
         participants = Participants(ceremony.roster, None, self.test_key, self.proofs, nonce=lambda key, about: nonce)
         return self.spec(agreement).terms(ceremony.threshold_key, participants)
@@ -249,7 +246,6 @@ def clear_descent(
 def simulate_psgd(
     options: PsgdOptions, evaluation: Evaluation | None = None, **context: Unpack[RunContext]
 ) -> PsgdResult:
-    """Load and divide the data, make the keys, run the descent, and evaluate the classifier."""
     started = time.perf_counter()
     transcript, progress = context.get("transcript"), context.get("progress", silent)
     evaluation = Evaluation() if evaluation is None else evaluation

@@ -255,7 +255,6 @@ class Spec(ABC):
         """
 
     def ballots(self, result: Any) -> int:
-        """Return how many parties' data are in the curator's result."""
         return int(result.ballots)
 
     def summary(self, result: Any) -> str:

@@ -142,7 +142,6 @@ class NoisySumSpec(SumSpec):
         return OwnDataParty(owner(), terms, data, self.grid, self._party_shares, **coins._asdict())
 
     def cost(self, ballots: int) -> Release:
-        """See `Spec.cost`; epsilon is the same for any number of ballots."""
         plan = self.counting(ballots)
         law = "Gaussian" if isinstance(plan.mechanism, DiscreteGaussian) else "Laplace"
         noise = f"discrete {law} in shares" + (" of the key holders" if self.noise_from == "holders" else "")

@@ -150,7 +150,6 @@ class PathakSpec(Spec):
         return PathakParty(number, X, np.asarray(y), terms, randomness=coins, noise_randomness=noise, **keys)
 
     def holder(self, share: KeyShare, terms: PathakTerms, **means: Unpack[RoleMeans]) -> Role:
-        """Raise StudyError: the protocol has no key holders."""
         raise StudyError("no key is shared in this protocol")
 
     def curator(self, terms: PathakTerms, *, randomness: Randomness = SYSTEM) -> ConsumingCurator:

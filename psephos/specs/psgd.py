@@ -120,7 +120,6 @@ class PsgdSpec(Spec):
         return LocalLoss(X, signed_labels(y), self.options.loss)
 
     def terms(self, key: ThresholdKey | None, participants: Participants) -> SeriesTerms:
-        """Return the terms of the whole series."""
         assert key is not None
         return SeriesTerms(
             replace(self.agreement.series, nonce=participants.nonce(key, "series")),
@@ -135,7 +134,6 @@ class PsgdSpec(Spec):
     def party(
         self, number: int, signing_key: SigningKey, data: LocalLoss, terms: SeriesTerms, **means: Unpack[RoleMeans]
     ) -> GradientParty:
-        """See `Spec.party`; `data` is the loss of the party's rows."""
         return GradientParty(
             number,
             signing_key,
@@ -188,7 +186,6 @@ class PsgdSpec(Spec):
         return result.w, self.cost(self.ballots(result))
 
     def ballots(self, result: GradientCuratorState) -> int:
-        """Return how many parties' data are in the last step."""
         assert result.opened is not None
         return result.opened.ballots
 

@@ -124,7 +124,6 @@ class RegressionSpec(RecordSpec):
 
     @property
     def label(self) -> NumericLabel:
-        """How the label is predicted."""
         assert self.numeric_label is not None
         return self.numeric_label
 

@@ -154,7 +154,6 @@ def is_verifiable(study: Study) -> bool:
 
 
 def participants_of(study: Study) -> Participants:
-    """Return who takes part in a study, and under which conditions a sum is opened."""
     conditions = study.minimum_ballots, study.trial, study.proofs, study.confirmations
     return Participants(study.roster, *conditions, study.nonce_for)
 
@@ -187,13 +186,11 @@ def multiplier_of(study: Study) -> float | None:
 
 
 def unit_of(study: Study) -> str:
-    """Return the unit of privacy of a study: "party" or "record"."""
     kind = spec_class(study.protocol)
     return str(study.parameters.get("unit", kind.unit)) if "unit" in kind.parameters else kind.unit
 
 
 def protected_by(study: Study) -> PrivacyUnit:
-    """Return what a study protects of a member, whose file has the rows of one party."""
     neighbours: Changes = "replace" if spec_class(study.protocol).states_sizes else "any"
     if unit_of(study) == "party":
         return PrivacyUnit("party", "", neighbours)

@@ -91,7 +91,6 @@ class StatisticSpec(NoisySumSpec):
         return for_ballots(noisy, ballots, holder_noise=self.noise_from == "holders")
 
     def statistic(self, opened: OpenedSum) -> StatisticRelease:
-        """Return the noisy statistic that the opened sum stands for."""
         return release_total(self.counting(opened.ballots), list(opened.sums))
 
     def fitted(self, opened: OpenedSum) -> Array:

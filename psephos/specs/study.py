@@ -39,8 +39,6 @@ MATRICES = ("coordinates", "offset", "classifier")
 
 
 class PublicTable(Protocol):
-    """What a specification takes of the public file."""
-
     @property
     def digest(self) -> bytes:
         """SHA-256 of all that is computed from the file, 32 bytes, as a study signs it."""
@@ -137,7 +135,6 @@ def decode_parameters(study: Study, parameters: Parameters) -> dict[str, Any]:
 
 
 def encode_parameters(parameters: Parameters) -> dict[str, Any]:
-    """Return parameters as a study states them: matrices as text."""
     return {
         name: encode_coordinates(value) if isinstance(value, np.ndarray) else value
         for name, value in parameters.items()

@@ -78,7 +78,6 @@ class TallySpec(SumSpec):
 
     @property
     def layout(self) -> VoteLayout:
-        """How votes are written as a vector."""
         return VoteLayout(len(self.auxiliary.samples), self.classes)
 
     @property
@@ -100,7 +99,6 @@ class TallySpec(SumSpec):
         return self.classes - 1
 
     def role(self, owner: Owner, data: Voter, terms: Round, coins: Coins) -> VotingParty:
-        """See `SumSpec.role`; `data` is the party's classifier."""
         voter = owner(classes=range(self.classes), voter=data)
         return VotingParty(voter, terms, self.auxiliary, encryptor=coins.encryptor)
 

@@ -48,7 +48,6 @@ class PublicTerms:
 
     @property
     def samples(self) -> Array:
-        """The public samples, float64 (N, d)."""
         return self.auxiliary.samples
 
     def required(self, name: str) -> Any:
@@ -106,7 +105,6 @@ class PrivacyTerms:
 
     @property
     def noise_from(self) -> NoiseFrom:
-        """Who adds the noise, where the curator does not."""
         return "holders" if self.holders else "parties"
 
     @property
