@@ -213,14 +213,6 @@ def test_a_run_that_would_pass_the_limit_is_refused_before_it_trains(table: Path
     assert totals(tmp_path / "b")["party (hospital)"].epsilon == 3.0
 
 
-def test_gaussian_releases_fit_a_limit_that_their_sum_passes(table: Path, tmp_path: Path) -> None:
-    for _ in range(3):
-        run(table, tmp_path / "b", mechanism="gaussian", budget_limit="2.4,1e-5")
-    assert totals(tmp_path / "b")["party (hospital)"].epsilon < 2.4
-    with pytest.raises(BudgetExceededError):
-        run(table, tmp_path / "b", mechanism="gaussian", epsilon=(3.0,))
-
-
 def test_other_rows_are_refused(table: Path, tmp_path: Path) -> None:
     run(table, tmp_path / "b")
     other = patients(tmp_path / "other.csv", seed=1)

@@ -12,16 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import (
-    NUMERICAL_DELTA,
-    PrivacyEvent,
-    gaussian_event,
-    pure_event,
-    stated,
     stated_delta,
 )
-from psephos.protocol.privacy.mechanisms import MAX_EPSILON, SAMPLER_DISTANCE, gaussian_sigma
 
 RUN = ("run", "--dataset", "synthetic", "--key-bits", "512", "--test-key", "--workers", "1")
 DELTA = re.compile(r"delta(?: =)?\s+([0-9.]+(?:e-?[0-9]+)?)")
@@ -59,20 +52,6 @@ def test_every_output_of_a_run_states_the_same_delta(method: str, mechanism: str
     assert len(DELTA.findall(text)) >= 3, "the cost, the facts and the answer"
     assert set(DELTA.findall(text)) == {expected}
     assert DELTA.findall((tmp_path / "card.md").read_text()) == [expected]
-
-
-def test_the_stated_delta_covers_the_cost() -> None:
-    assert stated_delta() == NUMERICAL_DELTA == 2.0**-64
-    for epsilon in (1e-9, 1.0, MAX_EPSILON):
-        pure = pure_event("x", epsilon, distance=SAMPLER_DISTANCE)
-        assert 0 < pure.delta <= stated(pure, 1e-6).delta == NUMERICAL_DELTA
-    for epsilon in (0.1, 1.0, 10.0):
-        for target in (1e-3, 1e-6, 1e-12):
-            sigma = gaussian_sigma(1.0, epsilon, target)
-            event = gaussian_event("x", sigma, 1.0, epsilon, distance=SAMPLER_DISTANCE)
-            assert 0.9 * target < event.delta <= stated(event, target).delta == target + NUMERICAL_DELTA
-    with pytest.raises(InvalidParameter, match="more than"):
-        stated(PrivacyEvent("x", 1.0, 2e-6), 1e-6)
 
 
 @pytest.mark.parametrize(("colluders", "count", "warned"), [(None, 2, False), (1, 1, True), (3, 3, False)])

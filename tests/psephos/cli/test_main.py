@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -22,8 +20,7 @@ from typer.testing import CliRunner
 
 from psephos.cli import reproduce, simulate
 from psephos.cli.main import COMMANDS, build, main
-from psephos.cli.shared import ProgressDisplay, finish
-from psephos.progress import counted
+from psephos.cli.shared import finish
 from psephos.protocol.wire import Kind
 from psephos.results import KINDS, Result, TallyResult
 
@@ -195,32 +192,6 @@ def test_a_test_key_is_announced_with_every_result() -> None:
     machine = invoke("simulate", "tally", *TINY, "--json")
     assert "WARNING: A 512-bit key is a test key" in machine.stderr
     assert len(machine.stdout.splitlines()) == 1
-
-
-class Heard(io.StringIO):
-    """A stream that is no terminal, and says when something was written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said = threading.Event()
-
-    def write(self, text: str) -> int:
-        written = super().write(text)
-        if "\n" in text:
-            self.said.set()
-        return written
-
-
-def test_without_a_terminal_progress_is_printed_at_intervals() -> None:
-    heard = Heard()
-    with ProgressDisplay(every=0.01, stream=heard) as progress:
-        done = counted(progress, "count", 7)
-        done(2)
-        done(3)
-        assert heard.said.wait(30)
-        heard.said.clear()
-        assert heard.said.wait(30)
-    assert "psephos: count, 5 of 7, 0 s\n" in heard.getvalue()
 
 
 ROLE = re.compile(r"board|curator|consumers|(party|holder) \d+")

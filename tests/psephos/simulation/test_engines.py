@@ -10,7 +10,7 @@ import pytest
 
 from psephos import __version__
 from psephos.protocol.errors import EngineError, InvalidParameter
-from psephos.simulation.engines import DaskEngine, LocalEngine, _with_version, make_engine
+from psephos.simulation.engines import LocalEngine, _with_version, make_engine
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,3 @@ def test_a_full_disk_for_shared_arrays_is_reported(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(joblib, "dump", full)
     with pytest.raises(EngineError, match=r"No space left.*TMPDIR"):
         list(LocalEngine(2).run(np.take, np.arange(3), [partial(int, 1)]))
-
-
-def test_missing_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(EngineError, match=r"\[dask\]"):
-        list(DaskEngine("127.0.0.1:1").run(np.take, np.arange(3), [partial(int, 1)]))

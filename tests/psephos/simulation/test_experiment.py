@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,17 +71,6 @@ def test_models_predict_the_labels_of_rows_as_they_are(result: psephos.Simulatio
         rows = rows[rows["epsilon"].isna() if epsilon is None else rows["epsilon"] == epsilon]
         scores = [model.score(split.X_test, NAMES[split.test]) for model in models]
         assert scores == pytest.approx(rows["accuracy"].tolist())
-
-
-def test_the_plot_is_of_the_table(result: psephos.Simulation) -> None:
-    mpl.use("Agg")
-    axes = result.plot()
-    assert {text.get_text() for text in axes.get_legend().get_texts()} == {
-        "soft", "statistic", "batch", "indiv", "majority"
-    }  # fmt: skip
-    soft = next(line for line in axes.containers if line.get_label() == "soft")
-    means = result.table.query("method == 'soft'").dropna(subset="epsilon").groupby("epsilon")["accuracy"].mean()
-    assert list(soft.lines[0].get_ydata()) == pytest.approx(means.tolist())
 
 
 def test_the_same_seed_repeats_split_and_training(result: psephos.Simulation) -> None:

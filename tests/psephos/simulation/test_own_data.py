@@ -19,26 +19,6 @@ CURATOR = AverageOptions(
 )
 
 
-@pytest.mark.parametrize(
-    ("method", "mechanism"),
-    [
-        ("own-data", "discrete-laplace"),
-        ("own-data", "gaussian"),
-        ("whitened", "discrete-laplace"),
-        ("vote-directions", "discrete-laplace"),
-        ("vote-directions", "gaussian"),
-    ],
-)
-def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechanism: str) -> None:
-    outcome = simulate_tally(replace(JOINT, methods=(method,), mechanism=mechanism, colluders=2)).as_json()
-    assert outcome["tally_equals_plaintext"] is True
-    assert outcome["accuracy"].keys() == {"majority", "batch", "indiv", "ensemble", method}
-    assert outcome["accuracy"][method]["nonprivate"] > 0.8
-    entry = outcome["privacy"][method]
-    assert entry["epsilon"] == 5.0
-    assert entry["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
-
-
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
 @pytest.mark.parametrize("method", ["statistic", "own-data", "vote-directions"])
 def test_sums_with_ballots_that_are_proved_to_be_bounded(method: str, mechanism: str) -> None:

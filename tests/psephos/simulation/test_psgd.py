@@ -17,14 +17,7 @@ import pytest
 from psephos.budget import RunBudget
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.parties.gradients import LocalLoss
-from psephos.parties.psgd import fixed_share, step_share
-from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
-from psephos.protocol.errors import (
-    InvalidParameter,
-)
-from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.transcript import Transcript
@@ -160,32 +153,6 @@ def test_gradients_with_their_noise_are_proved_to_be_within_bounds(ceremony: Key
     result = run_descent(ceremony, replace(SMALL, variant=variant, proofs="valid"))
     assert result.sums_equal_reference is True
     assert result.steps == 5
-
-
-@pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
-def test_the_longest_honest_vector_is_within_the_bound_and_a_longer_one_is_refused(
-    ceremony: KeySetup, variant: Any
-) -> None:
-    """A gradient of the bound's norm, and noise as long as it can be: fixed noise in every entry, a whole share."""
-    options = replace(SMALL, variant=variant, proofs="valid")
-    terms = options.terms(agreed(options), ceremony)
-    round_ = terms.round(Announcement.create(terms, 1, (0.0,) * 4))
-    series, encryptor = terms.series, Encryptor(round_.key, "half")
-    assert round_.square_bound == series.square_bound(round_.plan, 1)
-    for _ in range(20):
-        noise = np.array([step_share(series, 1), fixed_share(series, 0)]).sum(axis=0)
-        assert noise @ noise <= series.norm_bound(1) ** 2
-    edge = round(series.bound / series.pitch)
-    assert edge**2 < round_.square_bound
-    longest = math.isqrt(round_.square_bound)
-    if longest <= round_.plan.maximum:
-        encrypt_with_proof(round_, 0, [longest, 0, 0, 0], encryptor)
-    root = math.isqrt(round_.square_bound // 4) + 1
-    if root <= round_.plan.maximum:
-        with pytest.raises(InvalidParameter, match="bounds"):
-            encrypt_with_proof(round_, 0, [root] * 4, encryptor)
-        knowing = replace(round_, proofs="knowledge", square_bound=0)
-        encrypt_with_proof(knowing, 0, [root] * 4, encryptor)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])

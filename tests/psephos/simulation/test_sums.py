@@ -15,11 +15,9 @@ from psephos.data.partition import load_split
 from psephos.parties.learners import make_learner
 from psephos.parties.training import train_parties
 from psephos.progress import silent
-from psephos.protocol.transcript import Transcript
 from psephos.simulation import sums
 from psephos.simulation.options import AverageOptions, SumOptions, TallyOptions
 from psephos.simulation.sums import SumExperiment
-from psephos.specs.average import AverageSpec
 
 SMALL = AverageOptions(
     parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, methods=("own-data",), draws=1
@@ -33,27 +31,6 @@ def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment
     """A run whose parties are trained, and which has summed nothing."""
     options, split = load_split(options)
     return SumExperiment(options, split, journal, how)  # type: ignore[arg-type]
-
-
-def test_a_sum_is_taken_under_the_conditions_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    class TakenError(Exception):
-        """Raised to stop the run when it takes a sum."""
-
-    def take(*terms: Any) -> Any:
-        raise TakenError(*terms)
-
-    monkeypatch.setattr("psephos.simulation.run.simulate_sum", take)
-    how: dict[str, Any] = {"transcript": Transcript(), "roles": {"curator": lambda role: role}}
-    options = replace(SMALL, randomness="short", absent=0.3, proofs="knowledge", min_ballots=3, degree=2)
-    run, spec = begun(options, **how), AverageSpec(31, 2, 1.0, 1e-4)
-    for least, named in ((None, 3), (4, 4)):
-        with pytest.raises(TakenError) as taken:
-            run.sum(spec, np.zeros((7, 31), dtype=np.int64), "a phase", label="a name", minimum_ballots=least)
-        round_, _, _, config = taken.value.args
-        terms = round_.minimum_ballots, round_.proofs, round_.test_key, round_.key.degree
-        assert terms == (named, "knowledge", True, 2)
-        assert (config.mode, config.transcript, config.roles, config.label) == ("short", *how.values(), "a name")
-        assert (config.present, len(config.present)) == (run.population.present, 5)
 
 
 # -- the parties, and what they are compared with

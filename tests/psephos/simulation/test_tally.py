@@ -12,7 +12,6 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_scor
 
 from psephos.audit.adversary import Tampering
 from psephos.curator.methods import statistic_nonprivate
-from psephos.curator.record import fit_records, plan_records, release_records
 from psephos.curator.signal import noise_energy
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum
 from psephos.curator.tally import Tally
@@ -122,20 +121,6 @@ def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
     )
     for _, _, factory, _ in result.evaluation.contributions:
         assert (factory.spec.shares.contributors, factory.spec.colluders) == (2, 1)
-
-
-def test_a_record_step_without_noise_is_of_all_rows_that_are_there() -> None:
-    options = replace(SMALL, unit="record", absent=0.3, dropouts=3, colluders=1, announced_rows=400)
-    result = simulate_tally(options)
-    population = sums.populate(*load_split(options), silent)
-    rows, labels = population.records(), population.split.public_labels
-    terms: dict[str, Any] = {"rows": 400, "epsilon": None, "delta": 1e-6, "mechanism": "gaussian", "contributors": 2}
-    plan = plan_records(population.auxiliary, labels, 2, 7, **terms)
-    total = np.sum([own_vector(plan.grid, *rows[number]) for number in population.present], axis=0)
-    np.testing.assert_allclose(clear(result, "newton"), fit_records(release_records(plan, total.tolist())))
-    ((_, _, factory, _),) = result.evaluation.contributions
-    assert (factory.spec.shares.contributors, factory.spec.colluders, factory.spec.persons) == (2, 1, "")
-    assert result.privacy["newton"].chosen["labelled"] == plan.labelled
 
 
 def test_two_ballots_at_least_are_opened_however_many_may_stay_away() -> None:
