@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Optional, Union, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from psephos.options import join_list, split_list
 
@@ -190,3 +190,31 @@ def with_options(
         return with_parsed_options
 
     return decorate
+
+
+class LazyGroup(TyperGroup):
+    """A group that has the names and help of its commands, and loads a command when it is invoked or completed.
+
+    The group's own help and the completion of command names therefore import nothing (see "Lazily loading subcommands"
+    in Click's documentation). `load`: name of a command -> an application that has it.
+    """
+
+    load: ClassVar[Callable[[str], typer.Typer]]
+
+    def load_command(self, name: str) -> Any:
+        """Return the whole command, with its options, instead of its name and help."""
+        return typer.main.get_group(type(self).load(name)).commands[name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the name, the loaded command and the remaining arguments; an unknown name is an error as in Click."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return (name, command, rest) if name is None else (name, self.load_command(name), rest)
+
+
+def lazy_app(commands: Mapping[str, str], load: Callable[[str], typer.Typer], **settings: Any) -> typer.Typer:
+    """Create an application whose commands, by name and help, are loaded when they are invoked."""
+    group = type("Commands", (LazyGroup,), {"load": staticmethod(load)})
+    app = typer.Typer(cls=group, no_args_is_help=True, rich_markup_mode=None, **settings)
+    for name, help in commands.items():
+        app.command(name, help=help)(lambda: None)
+    return app

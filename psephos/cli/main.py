@@ -40,7 +40,8 @@ COMMANDS = {
 """Help of each command in `psephos --help`."""
 
 _MEMBER = ("join", "agent", "status")
-"""The commands of `psephos.cli.member`."""
+_MODULES = dict.fromkeys(_MEMBER, "member") | dict.fromkeys(("predict", "report", "budget"), "files")
+"""The module of a command, where it has another name."""
 
 _LONGEST_ERROR = 4_000
 """Most characters of an error that are printed."""
@@ -52,7 +53,7 @@ def build() -> typer.Typer:
     """Create the application; a command's module is imported when the command is invoked."""
     import typer
 
-    from psephos.cli.lazy import lazy_app
+    from psephos.cli.generate import lazy_app
     from psephos.cli.shared import start_logging
 
     app = lazy_app(
@@ -79,7 +80,7 @@ def build() -> typer.Typer:
 
 
 def _load(name: str) -> typer.Typer:
-    app: typer.Typer = import_module(f"psephos.cli.{'member' if name in _MEMBER else name}").app
+    app: typer.Typer = import_module(f"psephos.cli.{_MODULES.get(name, name)}").app
     return app
 
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psephos.cli.generate import command, with_options
-from psephos.cli.lazy import lazy_app
+from psephos.cli.generate import command, lazy_app, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish, note
 from psephos.results import Result
 

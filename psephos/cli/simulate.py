@@ -9,8 +9,7 @@ from typing import Any
 
 import typer
 
-from psephos.cli.generate import command, with_options
-from psephos.cli.lazy import lazy_app
+from psephos.cli.generate import command, lazy_app, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
 from psephos.results import InterruptedResult, Result

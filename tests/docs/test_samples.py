@@ -13,7 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from psephos.cli.lazy import LazyGroup
+from psephos.cli.generate import LazyGroup
 from psephos.cli.main import build
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
