@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from typer.testing import CliRunner
 
 from psephos.budget import unit_of_run
 from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
-from psephos.model import ReleasedClassifier, load_model, written_model
+from psephos.model import ReleasedClassifier, ReleasedRegressor, load_model, written_model
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
@@ -24,6 +25,7 @@ from psephos.results import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import Job
 from psephos.simulation.options import JobOptions
+from psephos.simulation.regression import RegressionRun
 
 KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
 ROWS = 900
@@ -31,7 +33,7 @@ ROWS = 900
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six hospitals with 150 rows each and 80 public rows; several rows of each patient."""
+    """Six hospitals with 150 rows each and 80 public rows; several rows of each patient; linear days."""
     generator, count = np.random.default_rng(0), ROWS + 80
     X = generator.normal(size=(count, 3))
     chance = 1 / (1 + np.exp(-(2 * X[:, 0] - X[:, 1])))
@@ -40,21 +42,26 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         hospital=owner,
         patient=[f"p{number % 6}-{number // 18}" for number in range(count)],
         outcome=np.where(generator.random(count) < chance, "yes", "no"),
+        days=(X @ [3.0, -2.0, 0.0] + 20 + generator.normal(size=count)).round(3),
     )
     path = tmp_path_factory.mktemp("evaluation") / "table.csv"
     frame.to_csv(path, index=False)
     return path
 
 
+def about(table: Path, label: str = "outcome", other: str = "days") -> dict[str, Any]:
+    return {
+        "data": str(table), "label": label, "party": "hospital", "public": "open", "ignore": ("patient", other)
+    }  # fmt: skip
+
+
 def options_of(table: Path, **change: Any) -> EvaluationOptions:
-    about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
-    return EvaluationOptions(**{**KEYS, **about, **change})
+    return EvaluationOptions(**{**KEYS, **about(table), **change})
 
 
 @pytest.fixture(scope="module")
 def classifier(table: Path) -> ReleasedClassifier:
-    about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
-    job = Job(JobOptions(**KEYS, **about, unit="record", epsilon=(5.0,), simulate_noise=True))
+    job = Job(JobOptions(**KEYS, **about(table), unit="record", epsilon=(5.0,), simulate_noise=True))
     return ReleasedClassifier(job.model(job.run()))
 
 
@@ -88,8 +95,7 @@ def check_cost(run: EvaluationRun, result: EvaluationResult) -> None:
 
 
 def test_the_rows_are_those_that_the_run_held_out(table: Path, classifier: ReleasedClassifier) -> None:
-    about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
-    split = Job(JobOptions(**KEYS, **about, unit="record")).split
+    split = Job(JobOptions(**KEYS, **about(table), unit="record")).split
     run = EvaluationRun(options_of(table), classifier)
     for number, held_out in enumerate(split.held_out):
         X, y = run.rows_of(number)
@@ -149,7 +155,7 @@ def test_a_calibrated_model_gives_probabilities(
 
 
 def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassifier) -> None:
-    run = EvaluationRun(options_of(table, ignore=(), record="patient", rows="all", epsilon=10.0), classifier)
+    run = EvaluationRun(options_of(table, ignore=("days",), record="patient", rows="all", epsilon=10.0), classifier)
     result = run.run()
     check_cost(run, result)
     assert result.privacy.chosen["persons"] == "patient"
@@ -211,6 +217,93 @@ def test_the_classes_of_the_model_may_be_named(table: Path, classifier: Released
     assert "--classes" not in str(refused.value), "the command has no such option"
 
 
+# -- predictions of a number
+
+
+def numbers_of(table: Path, **change: Any) -> EvaluationOptions:
+    return options_of(table, **about(table, "days", "outcome"), simulate_noise=True, **change)
+
+
+@pytest.fixture(scope="module")
+def regressor(table: Path) -> ReleasedRegressor:
+    more: dict[str, Any] = {"task": "regression", "unit": "record", "epsilon": (10.0,), "simulate_noise": True}
+    return ReleasedRegressor(RegressionRun(JobOptions(**KEYS, **about(table, "days", "outcome"), **more)).run()[1])
+
+
+def exact_errors(table: Path, regressor: ReleasedRegressor, kept: Any, largest: float) -> dict[str, float]:
+    """What scikit-learn computes in the clear, on rows of the table, of clipped labels and errors."""
+    frame = pd.read_csv(table)[kept]
+    low, high = regressor.model.bounds
+    y = np.clip(frame["days"], low, high)
+    predicted = y + np.clip(regressor.predict(frame) - y, -largest, largest)
+    return {
+        "r2": r2_score(y, predicted),
+        "rmse": root_mean_squared_error(y, predicted),
+        "mae": mean_absolute_error(y, predicted),
+    }
+
+
+@pytest.mark.parametrize("largest", [None, 2.0])
+def test_the_estimates_are_those_of_scikit_learn(
+    table: Path, regressor: ReleasedRegressor, largest: float | None
+) -> None:
+    """At an epsilon whose noise is small; the errors are within six stated ones."""
+    result = EvaluationRun(numbers_of(table, epsilon=60.0, rows="all", largest_error=largest), regressor).run()
+    errors = result.estimate.errors
+    assert errors is not None
+    low, high = regressor.model.bounds
+    assert errors.largest == (largest or 0.75 * (high - low))
+    exact = exact_errors(table, regressor, slice(ROWS), errors.largest)
+    for name, value in exact.items():
+        one = getattr(errors, name)
+        assert abs(one.value - value) < 6 * one.error + 1e-4, name
+        assert one.error < 0.05 * (1 + value)
+    assert result.tally_equals_plaintext
+    assert result.estimate.rows is not None
+    assert result.estimate.rows.value == pytest.approx(ROWS, abs=5)
+
+
+def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: ReleasedRegressor) -> None:
+    frame = pd.read_csv(table)
+    far = table.with_name("far.csv")
+    frame.assign(a=np.where(np.arange(len(frame)) < 300, 1e6, frame["a"])).to_csv(far, index=False)
+    run = EvaluationRun(numbers_of(far, rows="all"), regressor)
+    grid = run.spec.release_plan.predictions
+    assert grid is not None
+    for number in range(6):
+        rows = run.rows_of(number)[0]
+        np.testing.assert_allclose(grid.predict(rows), regressor.predict(rows[:, :-1]), rtol=1e-12)
+    high = regressor.model.ranges[0][1]
+    assert max(run.rows_of(number)[0][:, 0].max() for number in range(6)) == high < 1e6
+
+
+def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor: ReleasedRegressor) -> None:
+    result = EvaluationRun(numbers_of(table, epsilon=60.0, unit="party", rows="all"), regressor).run()
+    errors = result.estimate.errors
+    assert errors is not None
+    assert errors.rmse is errors.r2 is errors.clipped is result.estimate.rows is None
+    exact = [exact_errors(table, regressor, slice(number, ROWS, 6), errors.largest)["mae"] for number in range(6)]
+    assert errors.mae.value is not None
+    assert errors.mae.error is not None
+    assert abs(errors.mae.value - np.mean(exact)) < 6 * errors.mae.error
+    assert "on average over the parties" in result.page().answer
+
+
+def test_labels_of_the_other_kind_are_refused(
+    table: Path, regressor: ReleasedRegressor, classifier: ReleasedClassifier
+) -> None:
+    """Numbers for a classifier, and classes for a prediction of a number."""
+    with pytest.raises(DataError):
+        EvaluationRun(numbers_of(table), classifier)
+    with pytest.raises(InvalidParameter):
+        EvaluationRun(options_of(table, largest_error=1.0), classifier)
+    words = table.with_name("words.csv")
+    frame = pd.read_csv(table)
+    frame.assign(days=frame["outcome"]).to_csv(words, index=False)
+    with pytest.raises(DataError):
+        EvaluationRun(numbers_of(words), regressor)
+
+
 # -- the command
 
 
@@ -220,7 +313,18 @@ def invoke(*words: str) -> Any:
 
 def words_of(table: Path, model: Path) -> list[str]:
     about = ["--data", str(table), "--label", "outcome", "--party", "hospital", "--public", "open"]
-    return ["evaluate", str(model), *about, "--ignore", "patient", "--key-bits", "512", "--test-key", "--workers", "1"]
+    return [
+        "evaluate",
+        str(model),
+        *about,
+        "--ignore",
+        "patient,days",
+        "--key-bits",
+        "512",
+        "--test-key",
+        "--workers",
+        "1",
+    ]
 
 
 def test_the_command_prints_writes_and_refuses(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
@@ -237,6 +341,23 @@ def test_the_command_prints_writes_and_refuses(table: Path, classifier: Released
     few = invoke(*words, "--epsilon", "0.05", "--output", str(tmp_path / "none"))
     assert "no Platt scaling was fitted" in few.output
     assert not (tmp_path / "none" / "model.json").exists()
+
+
+def test_the_command_prints_the_errors_of_a_prediction(
+    table: Path, regressor: ReleasedRegressor, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.json"
+    path.write_bytes(written_model(regressor.model))
+    words = (
+        f"evaluate {path} --data {table} --label days --party hospital --public open --ignore patient,outcome".split()
+    )
+    words += ["--key-bits", "512", "--test-key", "--workers", "1", "--epsilon", "20"]
+    done = CliRunner().invoke(build(), [*words, "--largest-error", "8"])
+    assert done.exit_code == 0, done.output
+    assert "R² is" in done.output
+    refused = CliRunner().invoke(build(), [*words, "--output", str(tmp_path / "calibrated")])
+    assert isinstance(refused.exception, InvalidParameter)
+    assert not (tmp_path / "calibrated" / "model.json").exists()
 
 
 def test_what_the_command_says_of_private_rows_is_marked_and_in_no_result(
@@ -264,7 +385,12 @@ def test_nothing_is_added_to_the_cost_of_a_shard(table: Path, tmp_path: Path) ->
     """Of rows dealt at random a row more changes many shards; model file and budget file say so alike."""
     public = tmp_path / "open.csv"
     pd.read_csv(table).query("hospital == 'open'").to_csv(public, index=False)
-    dealt: dict[str, Any] = {"party": None, "public": str(public), "parties": 6, "ignore": ("patient", "hospital")}
+    dealt: dict[str, Any] = {
+        "party": None,
+        "public": str(public),
+        "parties": 6,
+        "ignore": ("patient", "hospital", "days"),
+    }
     dealt |= {"data": str(table), "label": "outcome", "budget": str(tmp_path / "b"), **KEYS}
     job = Job(JobOptions(**dealt, method="own-data"))
     model = job.model(job.run())
