@@ -18,6 +18,7 @@ the encrypted sum. What the paper does not state is our choice (docs/reproduce.m
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -155,11 +156,6 @@ class SweepOptions(KeyOptions):
             return self
         return replace(self, datasets=min(2, self.datasets), draws=1, steps=min(1000, self.steps))
 
-    @property
-    def runs(self) -> int:
-        """Number of runs of the sweep, the total that `progress` is called with."""
-        return self.datasets * len(self.lambdas) * len(self.epsilons) * (len(PARTIES) + len(SKEWS))
-
     def psgd(self, lam: float, epsilon: float) -> PsgdOptions:
         """Return the options of one run."""
         return PsgdOptions(
@@ -241,18 +237,16 @@ def reproduce_rajkumar(
     start, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
-    sweep, finished_runs = _Sweep(options, transcript), 0
+    sweep = _Sweep(options, transcript)
     collected: dict[tuple[str, int, float, float], dict[str, list[float]]] = {}
-    for number, problem in enumerate(problems):
-        for panel, place, shares in _panels(options.seed, number):
-            sizes = sizes_from(list(shares), len(problem.y))
-            for lam in options.lambdas:
-                for epsilon in options.epsilons:
-                    row = collected.setdefault((panel, place, lam, epsilon), {method: [] for method in METHODS})
-                    for method, errors in sweep.errors(problem, number, sizes, lam, epsilon).items():
-                        row[method] += errors
-                    finished_runs += 1
-                    progress(options.name, finished_runs, options.runs)
+    panels = [(number, *each) for number in range(len(problems)) for each in _panels(options.seed, number)]
+    runs = list(itertools.product(panels, options.lambdas, options.epsilons))
+    for done, ((number, panel, place, shares), lam, epsilon) in enumerate(runs, 1):
+        sizes = sizes_from(list(shares), len(problems[number].y))
+        row = collected.setdefault((panel, place, lam, epsilon), {method: [] for method in METHODS})
+        for method, errors in sweep.errors(problems[number], number, sizes, lam, epsilon).items():
+            row[method] += errors
+        progress(options.name, done, len(runs))
     rows = [_Row(*place, {method: _mean(errors) for method, errors in row.items()}) for place, row in collected.items()]
     sizes = sizes_from(SKEWS[0], len(first.y))
     costs = {

@@ -257,7 +257,9 @@ class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
     auxiliary: int | None = option(
         None, "The number of public auxiliary samples.", shown="the rest of the training data"
     )
-    epsilon: tuple[float, ...] = option((1.0,), "Privacy of each release, of a party: one or several.", group="Privacy")
+    epsilon: tuple[float, ...] = option(
+        (1.0,), "Privacy of each release, of a party or of a record (--unit): one or several.", group="Privacy"
+    )
     delta: float = option(
         1e-6,
         "Target of gaussian noise. Every result states the delta of its release: this target, or for other noise "
@@ -413,9 +415,6 @@ class AverageOptions(SumOptions):
 class TallyOptions(JointNoiseOptions, SumOptions):
     """Options of `psephos simulate tally`."""
 
-    epsilon: tuple[float, ...] = option(
-        (1.0,), "Privacy of each release, of a party or (--unit record) of a record: one or several.", group="Privacy"
-    )
     reveal: Literal["alpha", "statistic"] | None = option(
         None,
         "What the curator learns: alpha (the exact counts of votes; it adds the noise), or statistic (a sum to which "

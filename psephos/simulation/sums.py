@@ -31,7 +31,7 @@ from psephos.progress import Progress, counted
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.privacy.accounting import shown_together, stated
 from psephos.protocol.randomness import SYSTEM
-from psephos.results import ComposedCost, Release
+from psephos.results import ComposedCost
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.charges import SumCharges
@@ -290,14 +290,12 @@ class SumExperiment(KeyedRun):
                 self.evaluation.add_classifier(draw.method, draw.weights, draw.epsilon)
         return at_each
 
-    def _ledger_entry(self, method: Method) -> Release:
-        """Return what a release costs and, where it is the only one at its epsilon, how much of it is signal."""
-        signal = method.signal() if self.options.drawn == 1 else None
-        return replace(method.ledger_entry, signal=signal, protects=self.options.protects)
-
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
-        entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
-        draws = range(self.options.drawn)
+        protects, draws = self.options.protects, range(self.options.drawn)
+        entries = {  # where a release is the only one at its epsilon, it says how much of it is signal
+            name: replace(method.ledger_entry, signal=method.signal() if len(draws) == 1 else None, protects=protects)
+            for name, method in methods[0].items()
+        }
         planned = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
         events = [event for event in planned for _ in draws]
         if not events:
@@ -306,18 +304,20 @@ class SumExperiment(KeyedRun):
 
     def _ballot_fields(self) -> dict[str, int]:
         """Return the fields about the ballots of the first sum; all are 0 where no party was asked."""
+        names = (
+            "degree",
+            "ballots",
+            "min_ballots",
+            "slots_per_plaintext",
+            "ciphertexts_per_ballot",
+            "bytes_per_ballot",
+        )
         if not self.done:
-            names = ("degree", "ballots", "min_ballots", "slots_per_plaintext", "ciphertexts_per_ballot")
-            return dict.fromkeys((*names, "bytes_per_ballot"), 0)
-        first = self.done[0]
-        return {
-            "degree": first.round.key.degree,
-            "ballots": first.opened.ballots,
-            "min_ballots": first.round.minimum_ballots,
-            "slots_per_plaintext": first.round.plan.slots_per_plaintext,
-            "ciphertexts_per_ballot": first.round.plan.ciphertexts,
-            "bytes_per_ballot": first.ballot_bytes,
-        }
+            return dict.fromkeys(names, 0)
+        first, terms = self.done[0], self.done[0].round
+        conditions = terms.key.degree, first.opened.ballots, terms.minimum_ballots
+        sizes = terms.plan.slots_per_plaintext, terms.plan.ciphertexts, first.ballot_bytes
+        return dict(zip(names, (*conditions, *sizes), strict=True))
 
     def result_fields(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """Return the fields that all results of encrypted sums have, of the methods at each epsilon."""
