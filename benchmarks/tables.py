@@ -33,6 +33,7 @@ from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
+from psephos.curator.checks import public_features
 from psephos.curator.class_shares import with_class_shares
 from psephos.curator.hamm.rules import average_noise_share, suggest_method
 from psephos.curator.methods import ReleaseRequest, statistic_method
@@ -41,7 +42,6 @@ from psephos.curator.rehearsed import (
     fit_rehearsed,
     model_classifier,
     plan_rehearsed,
-    public_features,
     rehearsal_of,
 )
 from psephos.curator.statistic import plan_statistic

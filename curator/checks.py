@@ -1,12 +1,13 @@
-"""Checks of numeric arguments, shared by bounds and solvers."""
+"""Checks of numeric arguments and of public rows, shared by bounds and solvers."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 
 
 def _check_number(value: float, name: str) -> None:
@@ -28,6 +29,21 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     if not least <= value < math.inf or value != int(value):
         raise InvalidParameter(f"{name} must be a whole number, at least {least}, not {value}")
     return int(value)
+
+
+def public_features(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return public rows (N, d) divided by their last feature, the constant of the scaling, and without it, (N, d - 1).
+
+    Raises DataError unless X is a finite matrix whose last feature is positive in every row.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
+        raise DataError(
+            "public rows must be a finite matrix whose last feature is a positive constant: choose a scaling with an "
+            "intercept"
+        )
+    features: NDArray[np.float64] = X[:, :-1] / X[:, -1:]
+    return features
 
 
 def noise_inflation(parties: int, contributors: int | None) -> float:

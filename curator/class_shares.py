@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from psephos.curator.rehearsed import public_features
+from psephos.curator.checks import public_features
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 

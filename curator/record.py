@@ -21,13 +21,12 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count, noise_inflation
+from psephos.curator.checks import check_count, noise_inflation, public_features
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic
 from psephos.curator.noise_plan import JointNoise, NoisePlan, check_mechanism, joint_noise
-from psephos.curator.rehearsed import public_features
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm

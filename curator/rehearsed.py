@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count, noise_inflation
+from psephos.curator.checks import check_count, noise_inflation, public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.noise_plan import NoisePlan, certified, check_mechanism, joint_noise, variance_of
 from psephos.curator.rehearsal import Noise, PublicModel, Rehearsal, fit_public, rehearse, shrink
 from psephos.curator.statistic import MechanismName, grid_sensitivity
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import LocalStepGrid
@@ -145,21 +145,6 @@ def plan_of_grid(
         mechanism=joint_noise(grid.norm, (l1 if grid.norm == "l1" else l2).value, epsilon, delta, grid.length),
         inflation=noise_inflation(parties, contributors),
     )
-
-
-def public_features(X: Array) -> Array:
-    """Return public rows (N, d) divided by their last feature, the constant of the scaling, and without it, (N, d - 1).
-
-    Raises DataError unless X is a finite matrix whose last feature is positive in every row.
-    """
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
-        raise DataError(
-            "public rows must be a finite matrix whose last feature is a positive constant: choose a scaling with an "
-            "intercept"
-        )
-    features: Array = X[:, :-1] / X[:, -1:]
-    return features
 
 
 def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = None) -> Array:

@@ -18,7 +18,7 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.results import RunResult
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.options import AverageOptions, TallyOptions
+from psephos.simulation.options import LABELLED_METHODS, AverageOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import simulate_average, simulate_tally
@@ -47,7 +47,7 @@ def _tally(**fixed: Any) -> SimulatedProtocol:
 PROTOCOLS: Mapping[str, SimulatedProtocol] = {
     "tally": _tally(),
     "statistic": _tally(reveal="statistic"),
-    "rehearsed": _tally(reveal="statistic", methods=("rehearsed",)),
+    LABELLED_METHODS[0]: _tally(reveal="statistic", methods=LABELLED_METHODS),
     "record": _tally(unit="record"),
     "average": SimulatedProtocol(AverageOptions, simulate_average),
     "pathak": SimulatedProtocol(PathakOptions, simulate_pathak),

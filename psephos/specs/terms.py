@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.checks import public_features
 from psephos.curator.methods import ReleaseRequest
 from psephos.curator.rehearsal import PublicModel, fit_public
-from psephos.curator.rehearsed import public_features
 from psephos.curator.statistic import MechanismName
 from psephos.parties.noise import NoiseFrom
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from psephos.curator import rehearsal as rehearsal_module
+from psephos.curator.checks import public_features
 from psephos.curator.rehearsal import (
     Calibration,
     Noise,
@@ -28,7 +29,6 @@ from psephos.curator.rehearsed import (
     model_classifier,
     plan_of_grid,
     plan_rehearsed,
-    public_features,
     rehearsal_of,
 )
 from psephos.curator.statistic import grid_sensitivity

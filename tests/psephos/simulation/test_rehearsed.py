@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import psephos
+from psephos.curator.checks import public_features
 from psephos.curator.rehearsal import fit_public
-from psephos.curator.rehearsed import fit_rehearsed, model_classifier, public_features
+from psephos.curator.rehearsed import fit_rehearsed, model_classifier
 from psephos.data.tables import read_table
 from psephos.parties.statistic import own_vector
 from psephos.protocol.errors import DataError, InvalidParameter

@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
+from psephos.curator.checks import public_features
 from psephos.curator.rehearsal import WORLDS, fit_public
-from psephos.curator.rehearsed import model_classifier, public_features
+from psephos.curator.rehearsed import model_classifier
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
