@@ -700,7 +700,7 @@ class PsgdResult(RunResult):
     Attributes:
         records, party_sizes: number of records N, and of those of each party.
         steps, resumed_at: number of steps computed, and of those that the journal held at the start.
-        seconds_per_step: median time of a step; null if the journal held all steps.
+        seconds_per_step: mean time of a step; null if the journal held all steps.
         guarantee: with the two epsilons `epsilon_final` and `epsilon_transcript`.
         gradient_sensitivity: L2 sensitivity of a step's sum to one record.
         sigma, slack, gradient_bound: deviation of the fixed noise per entry, Delta, and the agreed bound.
