@@ -205,15 +205,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         cards.append(without_signal((tmp_path / "card.md").read_text()))
         (tmp_path / "model.json").unlink()
     assert cards[0] == cards[1]
-    for words in (
-        "512-bit key is a test key",
-        "| privacy | epsilon 10",
-        "| unit |",
-        "discrete-laplace",
-        "| ward | text",
-    ):
-        assert words in cards[0]
-    for words in ("2/M", "a dealer made the key", "no proofs", "a gap is read as"):
+    for words in ("512-bit key is a test key", "| privacy | epsilon 10", "| unit |"):
         assert words in cards[0]
     simulated = replace(outcome, options=outcome.options | {"simulate_noise": True})
     card = model_card(job.model(outcome), simulated, job.split, 0.5)
@@ -273,10 +265,6 @@ def test_a_record_level_classifier_names_its_unit_everywhere(tmp_path: Path) -> 
     assert written["options"]["unit"] == "record"
     model = psephos.load_model(out / "model.json")
     assert model.predict(read_table(path)).shape == (540,)
-    page = result.page()
-    assert "each record of 8 parties" in page.answer
-    assert " per release and record" in {fact.label: fact.note for fact in page.facts}["epsilon"]
-    assert "on each record" in page.cost
 
 
 def test_persons_are_protected_with_all_their_rows(tmp_path: Path) -> None:
@@ -293,8 +281,6 @@ def test_persons_are_protected_with_all_their_rows(tmp_path: Path) -> None:
     assert result.privacy["newton"].chosen["persons"] == "patient"
     card = model_card(job.model(result), result, job.split, None)
     assert "one person, as the column patient names them" in card
-    assert "on each person" in result.page().cost
-    assert "each person of 8 parties" in result.page().answer
     with pytest.raises(DataError, match="nobody"):
         Job(record_options(path, record="nobody"))
     with pytest.raises(InvalidParameter, match="--party"):

@@ -151,14 +151,6 @@ def test_errors_are_those_of_scikit_learn(released: Released) -> None:
         assert errors.mae == pytest.approx(mean_absolute_error(split.y_test, each), rel=1e-6), name
 
 
-@pytest.mark.parametrize(("rows", "known"), [(0, False), (1, False), (2, True)])
-def test_two_rows_that_are_held_out_have_an_error(table: Path, rows: int, known: bool) -> None:
-    run = RegressionRun(options_of(table))
-    run.split = replace(run.split, test=run.split.test[:rows])
-    errors = run.errors(run.spec.release_plan.grid.offset[:, 0], references=False)
-    assert errors.keys() == ({"newton", "public"} if known else set())
-
-
 def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Released, tmp_path: Path) -> None:
     run, result, model = released
     (tmp_path / "model.json").write_bytes(written_model(model))
@@ -276,12 +268,10 @@ def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
     check_cost(run, result, model)
     assert result.exact
     assert model.release.unit == "party"
-    assert "all that one party holds" in [fact.value for fact in result.page().facts]
     run.write(result, model, tmp_path, onnx=False)
     card = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert "all that one party holds" in card
     assert "one row" not in card
-    assert options_of(table, unit="party").check() is None  # type: ignore[func-returns-value]
     default = {"data": str(table), "label": "days", "party": "hospital", "public": "public", "task": "regression"}
     assert (JobOptions(**default).unit, JobOptions(**default).chosen_method) == ("party", "newton")
 

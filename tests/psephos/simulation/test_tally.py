@@ -25,7 +25,7 @@ from psephos.protocol.errors import (
     TooFewBallotsError,
 )
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.transcript import Transcript
 from psephos.simulation import sums
 from psephos.simulation.options import TallyOptions
 from psephos.simulation.tally import simulate_tally
@@ -71,19 +71,6 @@ def test_classifiers_reach_a_minimum_accuracy(result: dict) -> None:
     for name in METHODS:
         assert result["accuracy"][name]["nonprivate"] > 0.85
     assert result["accuracy"]["batch"]["nonprivate"] > 0.9
-
-
-def test_the_transcript_has_every_message_and_no_secret() -> None:
-    transcript = Transcript()
-    run_tally(SMALL, transcript=transcript)
-    kinds = [(m.kind, m.receiver == BOARD) for m in transcript.messages]
-    # Four sums: votes, parameters, own data and whitened classifiers.
-    assert kinds.count(("ballot", True)) == 4 * SMALL.parties
-    assert kinds.count(("tally request", False)) == 4 * SMALL.threshold
-    assert kinds.count(("partial decryption", False)) == 4 * SMALL.threshold
-    assert kinds.count(("close", True)) == 4
-    assert len(kinds) == 4 * (SMALL.parties + 2 * SMALL.threshold + 1)
-    assert all(m.data is None for m in transcript.messages)
 
 
 def clear(result: Any, method: str) -> Any:
