@@ -155,31 +155,6 @@ def test_a_missing_party_is_named() -> None:
         Driver([Curator(), Party(0)]).run()
 
 
-class RepeatingCurator(Machine):
-    """Gathers a ballot from each party repeatedly, in one state."""
-
-    name = "curator"
-
-    def _start(self) -> Step:
-        return Step(Done(0), (Post(BOARD, frame(Kind.ANNOUNCEMENT, SESSION, b"\7"), "sum"),))
-
-    @gathers(Done, Kind.BALLOT, lambda self, state: PARTIES)
-    def add(self, state: Done, ballots: Mapping[str, bytes]) -> Step:
-        return Step(Done(state.total + 1))
-
-    def _result(self, state: Done) -> int:
-        return state.total
-
-
-def test_a_state_can_gather_repeatedly() -> None:
-    curator = RepeatingCurator()
-    entries = [Entry(n, f"party {n % 2}", "curator", ballot(n).data) for n in range(6)]
-    step = curator.receive(curator.start().state, entries)
-    assert not step.refused
-    assert curator.result(step.state) == 3
-    assert str(curator.awaits(step.state)) == "the ballot of party 0, party 1"
-
-
 def test_the_first_missing_message_is_named() -> None:
     """Party 1 waits for an announcement only because the curator waits for party 0's ballot."""
 

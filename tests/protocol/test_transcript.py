@@ -86,11 +86,3 @@ def test_only_roles_that_took_part_have_a_view() -> None:
     transcript.record("open", "curator", "stranger", "request", b"")
     with pytest.raises(InvalidParameter):
         transcript.view("stranger")
-
-
-def test_a_role_has_one_source_of_coins() -> None:
-    """A second call returns the first source, so that there is one tape."""
-    transcript = Transcript(secrets=True)
-    first = transcript.coins("party 1", SimulationRandomness(1))
-    data = first.draw(3) + transcript.coins("party 1", SimulationRandomness(2)).draw(2)
-    assert transcript.view("party 1").tape == data == SimulationRandomness(1).draw(5)

@@ -105,14 +105,6 @@ def test_a_public_message_reaches_everybody_and_a_secret_one_its_receiver(made: 
     assert open_["party 0"].entry is None
 
 
-def test_nothing_is_encrypted_to_a_role_that_has_not_joined(made: Trial) -> None:
-    everyone = Everyone(made, "curator")
-    place = everyone.clients["curator"].place
-    with pytest.raises(MessageError):
-        everyone.clients["curator"].sign(Post("holder 1", b"x"))
-    assert everyone.clients["curator"].place == place
-
-
 def test_an_entry_with_any_byte_changed_is_rejected(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
     data = everyone.clients["party 0"].sign(Post(BOARD, b"said", "phase"))

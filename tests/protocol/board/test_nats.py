@@ -136,30 +136,6 @@ def test_long_entries_are_posted_in_parts_and_read_as_one(server: StudyServer) -
         one.post(bytes(MOST_BYTES + 1))
 
 
-class PartsOnly(NatsBoard):
-    """A board whose messages are all parts of 1.04 MB, which servers accept by default."""
-
-    part = bytes(1_040_000)
-
-    def __init__(self) -> None:  # without a server
-        pass
-
-    async def _fetch_one(self, number: int) -> RawStreamMsg:
-        return RawStreamMsg(subject="psephos.0.party-0.part", data=self.part)
-
-    async def _next_list(self, subject: str, number: int) -> int | None:
-        return 100
-
-
-def test_parts_above_the_greatest_length_are_not_joined() -> None:
-    """An entry of 67.6 MB could not be exported to a file."""
-    entry = PartsOnly.part * 65
-    assert len(entry) > MOST_BYTES
-    listed = listing(entry, *range(1, 66))
-    message = RawStreamMsg(subject="psephos.0.party-0.parts", seq=100, data=listed)
-    assert asyncio.run(PartsOnly()._join_parts(message)) == listed
-
-
 @pytest.mark.nats
 def test_a_part_is_fetched_for_one_entry_only(server: StudyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists that repeat a part, or name those of an earlier list, cost their author as much as each reader."""
@@ -207,29 +183,6 @@ def test_incomplete_and_foreign_parts_delay_nobody(server: StudyServer) -> None:
     assert len(entries[stolen - 1]) == 48
     assert entries[-2:] == [b"", long]
     assert len(entries) == 9
-
-
-@pytest.mark.nats
-def test_a_role_can_neither_post_for_others_nor_delete(server: StudyServer) -> None:
-    one, two = server.board("party 0", timeout=3), server.board("party 1")
-    two.post(b"two's")
-    one.post(b"one's")
-    one._subject = two._subject
-    with pytest.raises(BoardError):
-        one.post(b"in another's name")
-    js = one._client.jetstream(timeout=3)
-    for attempt in (
-        lambda: js.delete_msg(one._stream, 1),
-        lambda: js.purge_stream(one._stream),
-        lambda: js.delete_stream(one._stream),
-        lambda: js.update_stream(name=one._stream, max_msgs=1),
-        lambda: one._client.request("$JS.API.STREAM.CREATE.other", b"{}", timeout=3),
-    ):
-        with pytest.raises(BoardError):
-            one._run(attempt())
-    with pytest.raises(BoardError):
-        one._run(js.publish(f"psephos.{server.session.hex()[:16]}.party-0.entry", b"", headers={"Nats-Rollup": "all"}))
-    assert contents(two) == [b"two's", b"one's"]
 
 
 def sockets() -> set[str]:
@@ -311,12 +264,19 @@ def test_permissions_of_readers_and_members(
             lambda js=js: js.publish(f"psephos.{session}.curator.entry", b"x"),
             lambda js=js: js.publish("elsewhere", b"x"),
             lambda js=js: js.add_stream(name="another", subjects=["elsewhere"]),
+            lambda js=js: js.delete_msg(one._stream, 1),
+            lambda js=js: js.purge_stream(one._stream),
             lambda js=js: js.delete_stream(one._stream),
+            lambda js=js: js.update_stream(name=one._stream, max_msgs=1),
             lambda js=js: js.streams_info(),
             lambda js=js: js.pull_subscribe("psephos.>", "durable", stream=one._stream),
         ):
             with pytest.raises(BoardError):
                 board._run(attempt())
+
+    js = one._client.jetstream(timeout=3)
+    with pytest.raises(BoardError):
+        one._run(js.publish(f"psephos.{session}.party-0.entry", b"", headers={"Nats-Rollup": "all"}))
 
     async def overhear() -> None:
         await reader._client.subscribe("_INBOX.>")
@@ -476,25 +436,6 @@ def test_a_killed_server_loses_no_acknowledged_entry(server: StudyServer) -> Non
     assert [data for data in entries if data in set(acknowledged)] == acknowledged
     assert len(entries) - len(acknowledged) <= 1  # stored, and killed before it said so
     assert contents(board) == entries  # it has reconnected by itself
-
-
-@pytest.mark.nats
-def test_a_server_with_restored_old_data_is_detected(server: StudyServer) -> None:
-    board = server.board("party 0")
-    board.post(b"1")
-    server.server.kill()
-    server.server.wait()
-    subprocess.run(["cp", "-r", server.folder / "jetstream", server.folder / "old"], check=True)
-    server.server = start_server(server.folder)
-    again = server.board("party 1")
-    again.post(b"2")
-    server.server.kill()
-    server.server.wait()
-    (server.folder / "jetstream").rename(server.folder / "new")
-    (server.folder / "old").rename(server.folder / "jetstream")
-    server.server = start_server(server.folder)
-    with pytest.raises(BoardError):
-        list(board.read(2))
 
 
 # -- what a server may ask for
@@ -694,8 +635,8 @@ def test_messages_are_fetched_in_windows(stream: Stream, board: Offline) -> None
         stream.messages[71] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"another")
 
 
-class GivenParts(PartsOnly):
-    """A board with these parts."""
+class GivenParts(NatsBoard):
+    """A board without a server, with these parts."""
 
     def __init__(self, **parts: RawStreamMsg) -> None:
         self.parts = {int(name[1:]): part for name, part in parts.items()}
@@ -704,6 +645,9 @@ class GivenParts(PartsOnly):
     async def _fetch_one(self, number: int) -> RawStreamMsg:
         self.asked += 1
         return self.parts.get(number) or RawStreamMsg(subject="a.b.part", data=bytes(1_000_000))
+
+    async def _next_list(self, subject: str, number: int) -> int | None:
+        return 100
 
 
 def whole(board: GivenParts, data: bytes | None, seq: int | None = 100, subject: str | None = "a.b.parts") -> bytes:

@@ -204,19 +204,6 @@ def test_one_early_public_key_of_each_sender_is_kept() -> None:
     assert step.refused[0].entry.number == 7
 
 
-def test_refused_early_messages_are_reported() -> None:
-    role = StagedRole(
-        "x",
-        lambda: CountingStage("x", 1),
-        lambda first: KeyCountingStage("x", 2, first),
-        lambda *before: CountingStage("x", 9),
-    )
-    early = [entry(1, Kind.PUBLIC_KEY, "party 4"), entry(2, Kind.PUBLIC_KEY)]
-    step = role.receive(role.start().state, [*early, entry(3, Kind.BALLOT)])
-    assert (step.state.stage, step.state.state, step.state.early) == (1, ((2,),), ())
-    assert [refusal.entry.number for refusal in step.refused] == [1]
-
-
 # -- joining, the key, the result
 
 
