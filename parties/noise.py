@@ -128,10 +128,9 @@ class PolyaShares(Shares):
 
     @cached_property
     def norm_bound(self) -> int:
-        """As in `Shares`: Chernoff's bound of the sum of all jumps, which no norm exceeds.
+        """Chernoff's bound of the sum of all jumps, a negative binomial variable of shape r = 2 D/contributors.
 
-        The sum is a negative binomial variable of shape r = 2 D/contributors: with q = e^(-1/scale) and
-        t = (1 - u)/scale, P(sum >= x) <= e^(-t x) ((1 - q)/(1 - q e^t))^r.
+        With q = e^(-1/scale) and t = (1 - u)/scale, P(sum >= x) <= e^(-t x) ((1 - q)/(1 - q e^t))^r.
         """
         scale, shape = float(self.scale_units), 2 * self.dimension / self.contributors
         logarithms = ((u, math.log(math.expm1(-1 / scale) / math.expm1(-u / scale))) for u in _CHERNOFF)

@@ -45,10 +45,8 @@ class Voter(Protocol):
 
 
 def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any]:
-    """Return a classifier's `predict_probabilities(X)`, (N, K), if it has valid ones, otherwise its votes (N,).
-
-    What it gives depends on private rows, and must not decide whether its party takes part.
-    """
+    """Return a classifier's `predict_probabilities(X)`, (N, K), if it has valid ones, otherwise its votes (N,)."""
+    # Whether they are valid depends on private rows, and must not decide whether the party takes part.
     predict = getattr(voter, "predict_probabilities", None)
     probabilities = predict(X) if callable(predict) else None
     if probabilities is not None and are_probabilities(probabilities, (len(X), classes)):
@@ -105,17 +103,18 @@ class Party:
         self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
 
-    def votes(self, auxiliary: AuxiliarySet) -> NDArray[np.integer]:
-        """Return its classifier's votes on the auxiliary samples, (N,). A secret. Raises DataError without one."""
+    def _trained(self) -> Voter:
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier; call train first")
-        return self._voter.predict_votes(auxiliary.samples)
+        return self._voter
+
+    def votes(self, auxiliary: AuxiliarySet) -> NDArray[np.integer]:
+        """Return its classifier's votes on the auxiliary samples, (N,). A secret. Raises DataError without one."""
+        return self._trained().predict_votes(auxiliary.samples)
 
     def labels(self, auxiliary: AuxiliarySet) -> NDArray[Any]:
         """Return its classifier's `labels_of` the N auxiliary samples, (N,) or (N, K). A secret. Raises as `votes`."""
-        if self._voter is None:
-            raise DataError(f"party {self.number} has no classifier; call train first")
-        return labels_of(self._voter, auxiliary.samples, len(self.classes))
+        return labels_of(self._trained(), auxiliary.samples, len(self.classes))
 
     def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
         self,

@@ -5,9 +5,7 @@ Hamm 2016, section 6. Every party minimises
     (1/n) sum_i loss(W x_i, y_i) + (lambda/2) ||W||^2
 
 on its own n samples, without an intercept. With two classes the loss is log(1 + exp(-t)), t = +-w.x, and W is one
-vector; with K > 2 it is the softmax loss over all K *agreed* classes, whether they occur in the party's data or not,
-so that the bound R(lambda) on the minimiser's norm holds for every party. The ridge makes the minimiser unique and
-finite even for a party whose data has one class only.
+vector; with K > 2 it is the softmax loss over all K *agreed* classes, whether they occur in the party's data or not.
 
 Parties with the same number of samples are stacked into batches; no bit of one party's result depends on the others.
 The minimiser lies in the span of the party's samples, so when n < d the problem is first rotated into n dimensions (QR

@@ -64,10 +64,7 @@ class Agent:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start a role, or restore it from its store, which no other role uses.
-
-        Raises UnknownPartyError, JournalError, or what `role.start` raises.
-        """
+        """Start a role, or restore it from its store, which no other role uses."""
         self.role, self._board, self._store, self._clock = role, board, store, clock
         self.rejected: list[RejectedEntry] = []
         """The entries that were not accepted since this agent was constructed."""

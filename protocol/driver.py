@@ -84,10 +84,7 @@ class PhaseCosts:
 
 
 class Driver:
-    """One run of a protocol: its roles and their states by name, refused messages, and costs by phase.
-
-    `clock` has the seconds that each role has worked.
-    """
+    """One run of a protocol: roles, states and seconds of work (`clock`) by name, refused messages, costs by phase."""
 
     def __init__(
         self,
@@ -147,8 +144,7 @@ class Driver:
     def run(self) -> dict[str, Any]:
         """Run until no role takes a step any more; return the results of the roles that have one, by name.
 
-        Raises PartyVanishedError if a role waits for messages that nobody sends, whatever a role raises, and with
-        `strict` the first refusal.
+        Raises PartyVanishedError, whatever a role raises, and with `strict` the first refusal.
         """
         for name, role in self.roles.items():
             if name not in self.states:
@@ -248,10 +244,7 @@ class Driver:
 
 
 def replace_roles(roles: Iterable[Role], replacements: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
-    """Replace some roles of a run, for tests, attacks and analyses; raises InvalidParameter for an unknown name.
-
-    `replacements` has, for the name of a role, a function that makes another role from the honest one.
-    """
+    """Replace some roles of a run, by functions of the honest ones; raises InvalidParameter for an unknown name."""
     honest = {role.name: role for role in roles}
     if unknown := replacements.keys() - honest.keys():
         raise InvalidParameter(f"there is no {min(unknown)} in this run; its roles are {', '.join(honest)}")

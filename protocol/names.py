@@ -26,10 +26,7 @@ def plain(text: str) -> str:
 
 
 def confusable(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two different names that differ only in case or in compatible forms of letters, if there are such.
-
-    Letters of different scripts that look alike are not noticed.
-    """
+    """Return two names that differ only in case or in compatible forms of letters of one script, if there are such."""
     known: dict[str, str] = {}
     for name in names:
         other = known.setdefault(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()), name)

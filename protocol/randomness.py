@@ -44,10 +44,7 @@ SYSTEM = SystemRandomness()
 
 
 class SimulationRandomness(Randomness):
-    """A stream derived from a seed, for repeatable simulations and tests only.
-
-    Whoever knows the seed knows everything that was drawn, so nothing drawn from it protects anybody.
-    """
+    """A stream derived from a seed, for repeatable simulations and tests only: it protects nobody."""
 
     _BLOCK = 4096
 

@@ -38,14 +38,7 @@ BOARD = "board"
 
 @dataclass(frozen=True)
 class Post:
-    """A message that a role sends.
-
-    Attributes:
-        receiver: `BOARD`, or the name of the one role that may read the message.
-        data: the encoded message.
-        phase: the part of the protocol that the message belongs to, for transcripts and timings.
-        secret: whether a board encrypts the message for its receiver. Public messages are never encrypted.
-    """
+    """A message that a role sends to `BOARD` or to another role, for which a board encrypts it if it is secret."""
 
     receiver: str
     data: bytes = field(repr=False)
@@ -119,10 +112,7 @@ class Role(ABC):
 
     @abstractmethod
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        """Handle messages, in the order of their numbers. A refused message does not change the state.
-
-        Raises JournalError.
-        """
+        """Handle messages, in the order of their numbers. A refused message does not change the state."""
 
     def on_idle(self, state: Any) -> Step | None:
         """Return the step to take when no more messages are on their way (in a study: at a deadline), if any."""
@@ -164,10 +154,7 @@ class PublicReader(Role):
 
 
 class DelegatingRole(Role):
-    """A role that passes every call on to another role, `inner`, whose name it has and whose messages it reads.
-
-    A subclass whose state contains more than that of the inner role overrides `unwrap` and `wrap`.
-    """
+    """A role that passes every call on to `inner`; one whose state contains more overrides `unwrap` and `wrap`."""
 
     def __init__(self, inner: Role) -> None:
         self.inner, self.name, self.reads = inner, inner.name, inner.reads

@@ -61,10 +61,7 @@ class BoardMembers:
 @storable
 @dataclass(frozen=True)
 class LogRecord:
-    """What a client has to remember of an entry: its `leaf_hash` and, if it is valid, who signed it at which own place.
-
-    `sealing` is the sealing key that a valid JOINED message announced.
-    """
+    """What a client has to remember of an entry; `author` is empty if it is not valid, `sealing` unless it joins."""
 
     leaf: bytes = field(repr=False)
     author: str = ""

@@ -1,12 +1,9 @@
 """A board in one SQLite file, shared by the processes of one machine, and the transfer of boards between machines.
 
-Where machines have no network in common, one of them has the board and the others have copies of it. Two kinds of files
-are carried between them:
+Where machines have no network in common, one has the board, the others copies without an order of their own:
 
     board  --export-->  entries of the board  --import-->  copy     in the order of the board, or not at all
     board  <--import--  entries to be posted  <--export--  copy     the board determines their order
-
-A copy therefore never has an order of its own. Whoever carries a file can read it, like any reader of the board.
 """
 
 from __future__ import annotations
@@ -57,10 +54,7 @@ class BoardFile(Database):
         """Whether this is a copy: it contains what was imported, and keeps posted entries for export."""
 
     def post(self, data: bytes) -> None:
-        """Append an entry; it is on disk when this returns. An entry that the board has already is dropped.
-
-        Raises MessageError or BoardError.
-        """
+        """Append an entry; it is on disk when this returns. An entry that the board has already is dropped."""
         check_size(data)
         table = "waiting" if self.copy else "entries"
         self._run(
@@ -197,10 +191,7 @@ class ExportFile:
 
 
 def export(board: Board, path: str | os.PathLike[str], after: int = 0) -> int:
-    """Write the entries after a number, or what was posted on a copy in a file, to a new file; return how many.
-
-    Raises BoardError if the board has fewer entries, or the file exists or cannot be written.
-    """
+    """Write the entries after a number, or what was posted on a copy in a file, to a new file; return how many."""
     if isinstance(board, BoardFile) and board.copy:
         return _write(Path(path), _POSTS, Head(), board.unposted())
     history = History()

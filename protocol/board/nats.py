@@ -287,10 +287,7 @@ class NatsBoard:
         await self._publish("parts", digest + b"".join(numbers))
 
     async def _publish(self, entry_type: str, data: bytes, context: bytes = b"") -> int:
-        """Publish a message, unless the server has one with its id already, and return its number.
-
-        The id is derived from a signature, so that nobody else can publish another message under it first.
-        """
+        """Publish a message, unless the server has it already, and return its number; nobody else can know its id."""
         if self._key is None:
             raise BoardError("this board was opened for reading only; posting needs the key of a role")
         message_id = hashlib.sha256(

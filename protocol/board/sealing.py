@@ -54,10 +54,7 @@ class SealingKey:
 
 
 def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
-    """Encrypt a message to an X25519 public key, 32 bytes; `info` is authenticated, and decryption needs the same.
-
-    Raises MessageError for an unusable key (for example, a point of small order).
-    """
+    """Encrypt a message to an X25519 public key, 32 bytes, or raise MessageError; decryption needs the same `info`."""
     try:
         return bytes(_SUITE.encrypt(message, X25519PublicKey.from_public_bytes(receiver), info=info))
     except ValueError:

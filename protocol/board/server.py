@@ -141,10 +141,7 @@ def _server_version() -> tuple[int, ...]:
 
 
 def start_server(folder: str | os.PathLike[str], timeout: float = 20.0) -> subprocess.Popen[bytes]:
-    """Start a server on the loopback interface, and wait until it is ready. Its log is `nats.log` in the folder.
-
-    Raises BoardError if nats-server is not installed, ended, or is not ready in `timeout` seconds.
-    """
+    """Start a server on the loopback interface and wait until it is ready; raises BoardError. It logs to `nats.log`."""
     if NATS_SERVER is None:
         raise BoardError("nats-server is not installed here (Debian: apt install nats-server)")
     command = [NATS_SERVER, "-c", str(Path(folder) / "nats.conf"), "-a", "127.0.0.1"]
@@ -163,10 +160,7 @@ def start_server(folder: str | os.PathLike[str], timeout: float = 20.0) -> subpr
 
 
 def trial_certificates(hosts: Sequence[str], days: int = 90) -> dict[str, bytes]:
-    """Return the contents of `ca.pem`, `server.pem` and `server.key` for a trial; the authority's own key is not kept.
-
-    A real study should use an authority that its members trust.
-    """
+    """Return the contents of `ca.pem`, `server.pem`, `server.key` for a trial; the authority's own key is not kept."""
     not_before, not_after = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=days)
     authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "psephos trial authority")])

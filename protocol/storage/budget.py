@@ -220,10 +220,7 @@ class BudgetFile(Database):
         timeout: float = 60.0,
         ledger: Ledger | None = None,
     ) -> None:
-        """Open a file in an existing folder; `timeout`: seconds to wait for another process; raises BudgetFileError.
-
-        An identity's store in its place becomes a budget file, read by `ledger`.
-        """
+        """Open a file in an existing folder; an identity's store in its place becomes a budget file, by `ledger`."""
         self.path = Path(path)
         make_private(self.path, BudgetFileError, create=create)
         super().__init__(self.path, partial(self._prepare, ledger), timeout)
@@ -426,9 +423,8 @@ class BudgetFile(Database):
     def include(self, other: BudgetFile, keeps: Callable[[str], bool]) -> None:
         """Import all charges of another file that this one does not have, and its limit where this one has none.
 
-        `keeps` says whether the releases of a claim (in hexadecimal) have no results of their own, so that one charge
-        is enough. Others are imported under a new claim: a run that continues with this file is charged anew. Raises
-        InvalidParameter if this limit allows more than the other one, BudgetFileError if this file has a successor.
+        Releases of a claim (in hexadecimal) that it `keeps` have no results of their own; others get a new claim, so
+        that a run which continues with this file is charged anew. Raises InvalidParameter for a limit that allows more.
         """
         theirs = other._log()
         with self._transaction():

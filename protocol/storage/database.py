@@ -67,10 +67,7 @@ class Database:
         return application, version
 
     def _create_or_check(self) -> bool:
-        """Create the tables of a file to which nothing was ever written, or check an existing one.
-
-        Returns whether it was created. A file with a view or a trigger, which could do anything, is refused.
-        """
+        """Create the tables of a new file, or check that an existing one has no others; return whether it is new."""
         application, version = self._marks()
         schema = [text for (text,) in self._run("SELECT sql FROM sqlite_schema")]
         if not (application or version or schema):

@@ -8,7 +8,7 @@ particular, decoding runs no code that the bytes name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import cbor2
@@ -23,14 +23,8 @@ _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 Class = TypeVar("Class", bound=type)
 
 
-@dataclass(frozen=True)
-class _Codec:
-    to_fields: Callable[[Any], dict[str, Any]]
-    construct: Callable[..., Any]
-
-
-_CODECS: dict[str, _Codec] = {}
-"""The registered classes by module and name."""
+_CODECS: dict[str, tuple[Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {}
+"""How values of the registered classes are turned into fields and back, by module and name."""
 
 
 def _class_name(cls: type) -> str:
@@ -42,7 +36,7 @@ def storable(cls: Class) -> Class:
     if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise TypeError(f"{cls.__name__} is not a frozen dataclass, so its objects are not values")
     names = [f.name for f in fields(cls) if f.init]
-    _CODECS[_class_name(cls)] = _Codec(lambda value: {name: getattr(value, name) for name in names}, cls)
+    _CODECS[_class_name(cls)] = lambda value: {name: getattr(value, name) for name in names}, cls
     return cls
 
 
@@ -50,7 +44,7 @@ def storable_as(to_fields: Callable[[Any], dict[str, Any]]) -> Callable[[Class],
     """Register another class, for which `cls(**to_fields(value))` equals `value`. A class decorator."""
 
     def register(cls: Class) -> Class:
-        _CODECS[_class_name(cls)] = _Codec(to_fields, cls)
+        _CODECS[_class_name(cls)] = to_fields, cls
         return cls
 
     return register
@@ -73,7 +67,7 @@ def _to_cbor(value: Any) -> Any:
     name = _class_name(type(value))
     if name not in _CODECS:
         raise _not_storable(value)
-    encoded_fields = {field: _to_cbor(part) for field, part in _CODECS[name].to_fields(value).items()}
+    encoded_fields = {field: _to_cbor(part) for field, part in _CODECS[name][0](value).items()}
     return cbor2.CBORTag(_RECORD, [name, encoded_fields])
 
 
@@ -111,5 +105,5 @@ def _from_cbor(value: Any) -> Any:
         name, encoded_fields = value.value
         if name not in _CODECS:
             raise JournalError(f"a stored value has the class {name}, which this version does not have")
-        return _CODECS[name].construct(**{field: _from_cbor(part) for field, part in encoded_fields.items()})
+        return _CODECS[name][1](**{field: _from_cbor(part) for field, part in encoded_fields.items()})
     raise TypeError
