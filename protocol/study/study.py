@@ -136,7 +136,7 @@ class Study:
 
     def _check_data(self) -> None:
         if self.predicts_number:
-            _require(not self.classes and self.label, "a number to predict has a `label`, and no `classes`")
+            _require(self.label, "a number to predict has a `label`, and no `classes`")
         else:
             _require(
                 len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),

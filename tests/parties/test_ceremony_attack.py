@@ -7,7 +7,7 @@ shares of n were committed to and test values had to be units.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +16,16 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import ModulusSearch
+from psephos.parties.ceremony_states import FIRST, ModulusSearch
 from psephos.protocol.ceremony.messages import byte_length, pack_integers, pack_residues, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.driver import Driver
 from psephos.protocol.errors import CheatingError
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.roles import Entry, Post, Role, Step
-from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from psephos.protocol.roles import Post, Role
+from psephos.protocol.wire import HEADER_BYTES, Kind
+from tests.parties.test_ceremony_commitments import Change, LastSender
 
 TERMS = CeremonyTerms(128, 5, 3, bytes(32), test_key=True)
 BODY = HEADER_BYTES + 5
@@ -44,34 +45,14 @@ class SayingZero(CeremonyHolder):
         return Zeros(self.terms, self._batch_seeds(state))
 
 
-class Last(Role):
-    """Holder 2, which posts some messages of the first batch when it has those of all others, and changed."""
+def in_first_batch(twist: Callable[[Post, list[bytes]], Post]) -> Change:
+    """Change a message of the first batch, given those of all others."""
 
-    reads = CeremonyHolder.reads
+    def change(role: LastSender, inner: Any, post: Post, others: dict[str, bytes]) -> tuple[Any, Post]:
+        first = post.data[HEADER_BYTES : HEADER_BYTES + 4] == bytes(4)
+        return inner, twist(post, list(others.values())) if first else post
 
-    def __init__(self, inner: CeremonyHolder, twists: Mapping[Kind, Callable[[Post, list[bytes]], Post]]) -> None:
-        self.inner, self.name, self.twists = inner, inner.name, dict(twists)
-
-    def start(self) -> Step:
-        return replace(step := self.inner.start(), state=(step.state, (), ()))
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        held, waiting, seen = state
-        step = self.inner.receive(held, entries)
-        seen = (*seen, *(e for e in entries if e.kind in self.twists and e.sender != self.name))
-        posts, later = [], []
-        for post in (*waiting, *step.posts):
-            others = [e.data for e in seen if e.kind is kind_of(post.data)]
-            if kind_of(post.data) not in self.twists or post.data[HEADER_BYTES : HEADER_BYTES + 4] != bytes(4):
-                posts.append(post)
-            elif len(others) == TERMS.holders - 1:
-                posts.append(self.twists[kind_of(post.data)](post, others))
-            else:
-                later.append(post)
-        return replace(step, state=(step.state, tuple(later), seen), posts=tuple(posts))
-
-    def result(self, state: Any) -> Any:
-        return self.inner.result(state[0])
+    return change
 
 
 def chosen_residue(value: int) -> Callable[[Post, list[bytes]], Post]:
@@ -99,14 +80,7 @@ def chosen_modulus(n: int) -> Callable[[Post, list[bytes]], Post]:
     return twist
 
 
-@pytest.mark.parametrize(
-    ("chosen", "zeros"),
-    [
-        (True, True),
-        (True, False),
-        (False, True),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "zeros"), [(True, True), (True, False), (False, True)])
 def test_nobody_who_speaks_last_chooses_the_modulus(chosen: bool, zeros: bool) -> None:
     kind = SayingZero if zeros else CeremonyHolder
     liar: Role = kind(TERMS, 2)
@@ -119,7 +93,8 @@ def test_nobody_who_speaks_last_chooses_the_modulus(chosen: bool, zeros: bool) -
             Kind.RESIDUE_DIFFERENCES: chosen_residue(1),
             Kind.MODULUS_SHARES: chosen_modulus(n),
         }
-        liar = Last(kind(TERMS, 2), twists)
+        changes = {(at, FIRST): in_first_batch(twist) for at, twist in twists.items()}
+        liar = LastSender(changes, kind(TERMS, 2))
     roles: list[Role] = [kind(TERMS, 1), liar, *(CeremonyHolder(TERMS, j) for j in (3, 4, 5))]
     with pytest.raises(CheatingError):
         Driver(roles).run()

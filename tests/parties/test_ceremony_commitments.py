@@ -32,12 +32,12 @@ Change = Callable[["LastSender", Any, Post, dict[str, bytes]], tuple[Any, Post]]
 
 
 class LastSender(Role):
-    """Holder 2, which sends some messages when it has those of all others, changed."""
+    """A holder that sends some messages when it has those of all others, changed."""
 
     reads = CeremonyHolder.reads
 
-    def __init__(self, changes: dict[tuple[Kind, int], Change]) -> None:
-        self.inner, self.changes = CeremonyHolder(TERMS, 2), changes
+    def __init__(self, changes: dict[tuple[Kind, int], Change], inner: CeremonyHolder | None = None) -> None:
+        self.inner, self.changes = inner or CeremonyHolder(TERMS, 2), changes
         self.name = self.inner.name
 
     def start(self) -> Step:
@@ -57,7 +57,7 @@ class LastSender(Role):
             others = {e.sender: e.data for e in seen if e.data[:BODY] == post.data[:BODY] and e.sender != self.name}
             if change is None:
                 posts.append(post)
-            elif len(others) < TERMS.holders - 1:
+            elif len(others) < self.inner.terms.holders - 1:
                 later.append(post)
             else:
                 inner, changed = change(self, inner, post, others)
