@@ -11,14 +11,6 @@ from types import ModuleType
 
 import pytest
 
-from psephos import setup_keys
-from psephos.curator.tally import Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VectorParty
-from psephos.protocol import PackingPlan, Round
-from psephos.protocol.driver import Driver
-from psephos.protocol.errors import AlreadyCastError
-
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples" / "attacks"
 
 
@@ -58,25 +50,6 @@ def test_attack_by_differencing() -> None:
     opened, refusal = example("differencing").attack()
     assert opened
     assert "already voted on this auxiliary set" in refusal
-
-
-def test_parameters_are_summed_once() -> None:
-    """Two sums, one without party 0: their difference would be its classifier. Who is in both refuses the second."""
-    ceremony = setup_keys(5, holders=3, threshold=2, key_bits=512, test_key=True)
-    plan = PackingPlan.for_key(ceremony.threshold_key.key, length=4, addends=5, minimum=-9, maximum=9)
-    parties = [Party(number, key) for number, key in enumerate(ceremony.signing_keys)]
-    vectors = [[number, -number, 9, 0] for number in range(5)]
-
-    def sum_of(present: range) -> list[int]:
-        terms = (ceremony.threshold_key, plan, ceremony.roster)
-        round_ = Round.create("parameters", *terms, context=bytes(32), minimum_ballots=4, test_key=True)
-        givers = [VectorParty(parties[p], round_, "parameters", bytes(32), vectors[p]) for p in present]
-        holders = [KeyHolder(share, round_) for share in ceremony.shares]
-        return list(Driver([*givers, Tally(round_), *holders]).run()["curator"].sums)
-
-    assert sum_of(range(5)) == [sum(column) for column in zip(*vectors, strict=True)]
-    with pytest.raises(AlreadyCastError, match="parameters"):
-        sum_of(range(1, 5))
 
 
 def test_attack_on_a_single_ballot() -> None:

@@ -93,17 +93,6 @@ def test_an_unknown_protocol_is_refused() -> None:
         run_audit("telepathy")
 
 
-@pytest.mark.slow
-def test_progress_counts_every_check() -> None:
-    """With fresh coins, as the command runs."""
-    seen: list[tuple[int, int]] = []
-    outcome = run_audit("statistic", views=8, progress=lambda what, done, total: seen.append((done, total)))
-    assert [done for done, _ in seen] == list(range(len(CASES["statistic"].checks)))
-    assert {total for _, total in seen} == {len(CASES["statistic"].checks)}
-    assert outcome.views == 8
-    assert outcome.seed >= 0
-
-
 # -- the judge
 
 

@@ -6,7 +6,6 @@ fault that goes unnoticed is a change of the code and not of the coins.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,10 +14,9 @@ import pytest
 
 from psephos.audit.model import Check
 from psephos.audit.run import CASES, PROTOCOLS
-from psephos.protocol.errors import InvalidParameter
 from tests.security.lab import canaries, parameters, published
-from tests.security.lab.edits import edited, function_of, substituted
-from tests.security.lab.faults import FAULTS, Fault, noticed, owner_of
+from tests.security.lab.edits import edited
+from tests.security.lab.faults import FAULTS, Fault, noticed
 from tests.security.lab.forgeries import FORGERIES
 
 SEED = 20261
@@ -133,50 +131,3 @@ def test_an_edit_ends_with_its_block() -> None:
         during = psephos.protocol.paillier.threshold.deal_integer
         assert during is psephos.protocol.paillier.sharing.deal_integer is not before
     assert psephos.protocol.paillier.threshold.deal_integer is psephos.protocol.paillier.sharing.deal_integer is before
-
-
-class Base:
-    def value(self) -> int:
-        return 1
-
-
-class Inheriting(Base):
-    pass
-
-
-class Above(Base):
-    def value(self) -> int:
-        return super().value() + 1
-
-
-def test_an_edited_method_that_was_inherited_is_inherited_again() -> None:
-    with edited(Inheriting, "value", "1", "2"):
-        assert (Inheriting().value(), Base().value()) == (2, 1)
-    assert Inheriting().value() == 1
-    with edited(Base, "value", "1", "3"):
-        assert Inheriting().value() == 3
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "old"),
-    [
-        (Above, "value", "1"),  # its copy would fail only when it is called
-        (Base, "value", "2"),  # nowhere
-        (Base, "no_such_function", "1"),
-    ],
-)
-def test_an_edit_that_cannot_be_made_is_refused(owner: Any, name: str, old: str) -> None:
-    with pytest.raises(InvalidParameter), edited(owner, name, old, "3"):
-        raise AssertionError
-
-
-def test_an_ambiguous_place_is_refused() -> None:
-    with pytest.raises(InvalidParameter):
-        substituted("a = f(x) + f(y)", "f($a)", "$a", "the code")
-    assert substituted("a = f(x, k=(1, g(2)))", "f($a, k=$...rest)", "h($...rest, $a)", "") == "a = h((1, g(2)), x)"
-
-
-def test_owners_of_functions_are_found() -> None:
-    for fault in FAULTS.values():
-        owner, name = owner_of(fault.place)
-        assert inspect.isfunction(inspect.unwrap(function_of(owner, name)))

@@ -1,9 +1,8 @@
-"""The page of attacks names tests that exist; and a holder of a study opens nothing else."""
+"""A holder of a study opens nothing but its own round."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,16 +17,6 @@ from psephos.protocol.roles import BOARD, Entry
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.study import StudyTerms
 from tests.psephos.study.cast import Samples
-from tests.security.lab.attacks import attacks
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_every_attack_of_the_list_has_a_file_of_tests() -> None:
-    named = [one["tests"] for one in attacks()]
-    assert len(named) > 15
-    assert all(named)
-    assert [path for paths in named for path in paths if not (ROOT / "tests" / path).is_file()] == []
 
 
 def test_a_holder_of_a_study_opens_its_own_round_only() -> None:

@@ -218,11 +218,3 @@ def test_fixture_rounds_have_the_requested_parameters(make_election: MakeElectio
     plain = hold_election(2, 2, 2, length=3, span=(-5, 5))
     assert plain.count([plain.ballot(0, [-5, 0, 5]), plain.ballot(1, [-5, 1, 5])]).sums == (-10, 1, 10)
     assert Ballot.decode(plain.ballot(0, [0, 0, 0]).encode(), plain.round).party == 0
-
-
-def test_seeded_randomness_depends_on_the_test(coins: SimulationRandomness, request: pytest.FixtureRequest) -> None:
-    assert coins.draw(8) == SimulationRandomness(0, request.node.nodeid).draw(8)
-
-
-def test_an_analysis_is_seeded(analysis: AnalysisContext) -> None:
-    assert analysis.seed == 20260

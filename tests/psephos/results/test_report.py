@@ -44,7 +44,6 @@ from psephos.results import (
     TallyResult,
 )
 from psephos.results.base import Curve, Panel, timed
-from psephos.results.charts import style_of
 from psephos.results.document import Message
 from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.results.papers import beside
@@ -616,13 +615,6 @@ def test_a_transcript_with_secrets_is_refused(result: TallyResult, tmp_path: Pat
         assert "secret bytes" not in str(caught.value)
     with pytest.raises(ReportError, match="redacted"):
         write_report(result, [{"phase": "cast"}], tmp_path)
-
-
-def test_curves_differ_without_colour() -> None:
-    """By marker and dash alone, for as many algorithms as any experiment draws."""
-    for names in (["batch", "indiv", "vote", "soft", "avg", "statistic", "pate"], [f"method {n}" for n in range(11)]):
-        looks = [style_of(name, place)[1:] for place, name in enumerate(names)]
-        assert len(set(looks)) == len(looks)
 
 
 @pytest.mark.slow

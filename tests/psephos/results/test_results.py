@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import math
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +24,6 @@ from psephos.results import (
 )
 from psephos.results.base import timed
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
 SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
 OPTIONS = {
     "parties": 9,
@@ -169,25 +165,3 @@ def test_arrays_and_numbers_of_numpy_are_written() -> None:
 def test_an_infinite_epsilon_is_none() -> None:
     guarantee = Guarantee("record", 1e-5, None, "", None, math.inf, math.inf, 0.0, "nobody")
     assert guarantee.epsilon_transcript is None
-
-
-def json_page() -> Any:
-    """The module that prints the site's page of the JSON."""
-    spec = importlib.util.spec_from_file_location("json_page", DOCS / "config" / "json_page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_documentation_of_the_json_has_every_field_of_every_kind() -> None:
-    """A field stands in the section of its kind, or in that of a base to which the kind's section links."""
-    module = json_page()
-    sections = {text.partition("\n")[0]: text for text in module.page().split("\n## ")}
-    for kind, one in KINDS.items():
-        bases = [base for base in one.__mro__[1:] if base in module.shared()]
-        assert not bases or f"fields of [{bases[0].__name__}](#" in sections[kind]
-        listed = "".join(sections[name] for name in (kind, *(base.__name__ for base in bases)))
-        for field in (*one.json_fields(), *one.derived):
-            assert re.search(rf"^\* [^:\n]*`{field}`, ", listed, re.M), (kind, field)

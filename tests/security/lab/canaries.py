@@ -31,17 +31,12 @@ from psephos.audit.studies import trial
 from psephos.cli.main import build
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split_dataset
-from psephos.parties.gradients import LocalLoss
 from psephos.parties.learners import make_learner
-from psephos.parties.party import Party
-from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import PsephosError
-from psephos.protocol.grids.own_data import OwnDataGrid
 from psephos.protocol.roles import Entry, Post, Role
-from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation
@@ -50,7 +45,6 @@ from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import simulate_tally
-from psephos.specs.pathak import make_terms
 from psephos.specs.study import StudyTerms
 from psephos.study.card import card
 from psephos.study.monitor import Follower
@@ -58,18 +52,6 @@ from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.watch.app import application
-
-__all__ = [
-    "Canaries",
-    "bad_data",
-    "fault_messages",
-    "gradient_errors",
-    "job",
-    "journals",
-    "simulations",
-    "study",
-    "table",
-]
 
 Array = NDArray[np.float64]
 SIZES = (2003, 2011, 2017, 2027)
@@ -304,45 +286,6 @@ def fault_messages(name: str, every: int) -> int:
             bank.assert_absent("\n".join(lines), f"the log when {where}")
             looked += bool(error_text)
     return looked
-
-
-def bad_data() -> int:
-    """Roles and functions that take private data, with data that none of them can take; returns how many refused."""
-    scaler = _scaler()
-    X, y = private().party(0)
-    rows, bank, refused = scaler.transform(X), canaries(scaler), 0
-    terms = make_terms(parties=3, features=rows.shape[1], lam=0.1, epsilon=1.0)
-    grid = OwnDataGrid(np.eye(rows.shape[1]), 2)
-    long, gap, far = rows.copy(), rows.copy(), y.copy()
-    long[7] *= 1.23456789
-    gap[7, 1] = np.nan
-    far[7] = 3
-    worse = {
-        "long": (long, y),
-        "gap": (gap, y),
-        "class": (rows, far),
-        "none": (rows[:0], y[:0]),
-        "narrow": (rows[:, :1], y),
-    }
-    key = SigningKey.generate()
-    for what, (bad, labels) in worse.items():
-        for take in (
-            lambda bad=bad, labels=labels: LocalLoss(bad, 2.0 * labels - 1),
-            lambda bad=bad, labels=labels: PathakParty(1, bad, labels, terms).start(),
-            lambda bad=bad, labels=labels: grid.contribution(bad, labels),
-            lambda bad=bad, labels=labels: Party(0, key, classes=[0, 1]).train(bad, labels, "logistic"),
-            lambda bad=bad, labels=labels: train_parties(bad, labels, [len(labels)], classes=2, lam=1e-3),
-        ):
-            message = _raised(take)
-            # The shape of what it handed in is what the caller knows.
-            bank.assert_absent(message, f"the error of data that are {what}", SIZES)
-            refused += bool(message)
-    return refused
-
-
-@cache
-def _scaler() -> Any:
-    return _pathak("public-bound").evaluation.scaler
 
 
 # -- tables: the main job, and a study

@@ -29,8 +29,6 @@ from psephos.simulation.job import Job
 from psephos.simulation.sums import _Rows
 from tests.security.lab.edits import replaced
 
-__all__ = ["COUPLED", "Coupled"]
-
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

@@ -20,8 +20,6 @@ from typing import Any
 
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["edited", "function_of", "replaced"]
-
 _CACHED = type(lru_cache(int))
 _FUTURE = __future__.annotations.compiler_flag
 _SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"

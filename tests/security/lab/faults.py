@@ -14,8 +14,6 @@ from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.audit.run import CASES, RATE
 from tests.security.lab.edits import edited
 
-__all__ = ["FAULTS", "Fault", "noticed", "owner_of"]
-
 
 def owner_of(place: str) -> tuple[Any, str]:
     """Return the module or class of a function, and the function's name; `place`: its dotted name below psephos."""

@@ -34,7 +34,6 @@ from tests.security.lab.edits import edited
 if TYPE_CHECKING:
     from psephos.protocol.encrypted_sum.rounds import Round
 
-__all__ = ["FORGERIES"]
 
 HERE = b"round 1, party 3"
 SAMPLES, CLASSES = 60, 3

@@ -69,8 +69,6 @@ from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
 from psephos.simulation.key_setup import run_ceremony
 
-__all__ = ["DECODERS", "Decoder", "decoders", "mutate"]
-
 
 @dataclass(frozen=True)
 class Decoder:

@@ -61,8 +61,6 @@ from psephos.specs.pathak import make_terms
 from psephos.specs.tally import TallySpec
 from tests.security.lab.edits import replaced
 
-__all__ = ["MEASUREMENTS", "WEAKER", "changed", "prepare"]
-
 BITS, BALLOTS = 3072, 8
 
 

@@ -38,18 +38,6 @@ from psephos.simulation.tally import simulate_tally
 from psephos.study import release as study_release
 from tests.security.lab.canaries import table
 
-__all__ = [
-    "MECHANISMS",
-    "costs_add_up",
-    "fresh",
-    "joint_law",
-    "law_of_alpha",
-    "law_of_pate",
-    "law_of_pathak",
-    "law_of_steps",
-    "law_of_study",
-]
-
 Array = NDArray[np.float64]
 RATE = 1e-9
 PARTIES, FEATURES, PUBLIC, LAM, DELTA = 5, 8, 100, 0.05, 1e-6

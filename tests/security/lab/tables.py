@@ -10,8 +10,6 @@ import sys
 from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Expected
 from psephos.audit.run import NOT_EXAMINED
 
-__all__ = ["page"]
-
 HEAD = """# The matrix
 
 Which coalition learns which secret, as `psephos audit --json` must find it; the JSON names the checks behind each
