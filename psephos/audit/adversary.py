@@ -1,9 +1,4 @@
-"""Adversarial roles: what takes the place of honest roles in a run (`roles=` of every simulation, `driver.replaced`).
-
-* `Tampering` wraps an honest role and changes what it sends or receives. A subclass that overrides nothing behaves as
-  the honest role, and can be used to observe it.
-* `ScriptedRole` wraps no role: it sends given messages when the run starts.
-"""
+"""Adversarial roles: what takes the place of honest roles in a run (`roles=` of every simulation, `replace_roles`)."""
 
 from __future__ import annotations
 
@@ -38,12 +33,9 @@ class TamperingState:
 class Tampering(DelegatingRole):
     """An adversarial role that does what an honest role does, except for what a subclass overrides.
 
-    Attributes:
-        honest: the honest role, with its keys and data.
-        also_reads: kinds of messages that it reads on the board in addition to those that the honest role reads.
-
-    No subclass is needed where a function suffices to change the messages: `Tampering(honest, change)`. Like every role
-    it keeps no state in its attributes; what it has received so far is the argument `seen`.
+    `honest` is that role, with its keys and data; `also_reads` are kinds of messages that it reads on the board in
+    addition. No subclass is needed where a function changes the messages: `Tampering(honest, change)`. What it has
+    received so far is the argument `seen`.
 
         class Mute(Tampering):
             def send(self, post, seen):
@@ -55,22 +47,12 @@ class Tampering(DelegatingRole):
     also_reads: frozenset[Kind] = frozenset()
 
     def __init__(self, honest: Role, change: Change | None = None) -> None:
-        """
-        Args:
-            honest: the role to replace, whose name the replacement has.
-            change: what `send` does unless a subclass overrides it.
-        """
         super().__init__(honest)
         self.honest, self.reads = honest, honest.reads | self.also_reads
         self._change = change
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
-        """Return the messages, if any, that are sent in place of a message of the honest role.
-
-        Args:
-            post: the message.
-            seen: all entries received so far, those of this step included.
-        """
+        """Return the messages, if any, that are sent in place of one; `seen`: all entries received so far."""
         return [post] if self._change is None else self._change(post, seen)
 
     def deliver(self, entry: Entry) -> Iterable[Entry]:
@@ -78,14 +60,11 @@ class Tampering(DelegatingRole):
         return [entry]
 
     def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
-        """Return messages to send once, when no message is on its way and the honest role has nothing to send.
-
-        It is called again until it returns some. They do not go through `send`.
-        """
+        """Return messages to send, once, when no message is on its way and the honest role has nothing to send."""
         return []
 
     def observe(self, step: Step) -> None:
-        """Observe a step of the honest role, before its messages are changed. Does nothing by default."""
+        """Observe a step of the honest role, before its messages are changed."""
 
     def unwrap(self, state: TamperingState) -> Any:
         return state.inner
@@ -116,12 +95,6 @@ class ScriptedRole(Role):
     """An adversarial role that sends given messages when the run starts and ignores what it receives."""
 
     def __init__(self, name: str, *messages: bytes, to: str = BOARD) -> None:
-        """
-        Args:
-            name: of the role.
-            messages: the encoded messages that it sends, in this order.
-            to: name of the receiver.
-        """
         self.name, self._posts = name, tuple(Post(to, data, "sent") for data in messages)
 
     def start(self) -> Step:

@@ -18,28 +18,15 @@ T = TypeVar("T")
 
 
 def views(transcript: Transcript, *coalition: str) -> dict[str, View]:
-    """Return the view of each member of a coalition: its inputs, its coins and every message that it received.
-
-    Args:
-        transcript: of a run, with `secrets=True`.
-        coalition: names of roles.
-
-    Raises:
-        InvalidParameter: the transcript has no secrets, or a role took no part in the run.
-    """
+    """Return the view of each role of a coalition, of a transcript with secrets; raises InvalidParameter."""
     return {role: transcript.view(role) for role in coalition}
 
 
 @dataclass(frozen=True)
 class Advantage:
-    """The distinguishing advantage 2 Pr[right guess] - 1, with a confidence interval.
+    """The distinguishing advantage 2 Pr[right guess] - 1, observed in `trials`, in [-1, 1].
 
-    Attributes:
-        value: the observed advantage, in [-1, 1].
-        low, high: the ends of the interval.
-        confidence: its level. The interval is exact (Clopper and Pearson 1934): it covers at least so often.
-        right: how many guesses were right.
-        trials: how many guesses were made.
+    `low` and `high` are the ends of an exact confidence interval (Clopper and Pearson 1934).
     """
 
     value: float

@@ -1,8 +1,7 @@
-"""The form in which each protocol lists the attacks that are tried on it, and the case that an audit makes of them.
+"""The attacks that are tried on a protocol, and the case that an audit makes of them.
 
-An attack replaces roles by adversarial ones and states the expected result: the class of error with which an honest
-role refuses it, or that nothing needs to be refused (`HARMLESS`), or, for a variant that is known to be broken, that
-it succeeds (`SUCCEEDS`).
+An attack replaces roles and states the expected result: the class of error with which an honest role refuses it, that
+nothing needs to be refused (`HARMLESS`), or that a broken variant does not withstand it (`SUCCEEDS`).
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ SUCCEEDS: Literal["succeeds"] = "succeeds"
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The result of an attack."""
-
     gains: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[PsephosError, ...] = ()
 
@@ -44,7 +41,6 @@ class Attack:
     secrets: tuple[Secret, ...]
 
     def met_by(self, result: AttackResult) -> bool:
-        """Return whether a result is the expected one."""
         if self.expected == SUCCEEDS:
             return bool(result.gains)
         if self.expected == HARMLESS:

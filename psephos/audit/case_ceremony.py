@@ -1,9 +1,7 @@
 """The analysis of the ceremony without a dealer: three holders, two of whom open (docs/protocols/ceremony.md).
 
-Most messages of a ceremony are about rejected candidates, which are opened. The messages about the accepted modulus
-must reveal nothing: its residues, its shares, its form and its exponent. The simulator (docs/security/proofs.md) has n
-from the ideal functionality, and draws every share that an honest holder sends uniformly from its range. It uses none
-of the protocol's code, so that a broken protocol is not compared with itself.
+The messages about the accepted modulus must reveal nothing. The simulator (docs/security/proofs.md) has n from the
+ideal functionality, draws every share uniformly, and uses none of the protocol's code.
 """
 
 from __future__ import annotations

@@ -1,16 +1,8 @@
 """The analysis of Pathak, Rane and Raj (2010): Charlie and four parties, of which party 2 has the smallest data set.
 
-There is a case for each of `KINDS`: `public-bound`, the default, where the noise is sized for a public number of rows
-and there is only the resharing; `repaired`, where it is sized for the smallest party's rung, which a tournament of
-comparisons finds; `all-pairs`, the same with all pairs compared; and `printed`, as in the paper, where the smallest
-party draws one Laplace variable per entry.
-
 The simulator runs the honest roles with synthetic data: sizes in a random order (the true ones where the coalition has
 them by design), parameters of unrelated samples, and noise of its own. It corrects the published share of one honest
-party so that the total is the ideal output. What the real view reveals beyond the ideal output then shows as a
-difference. The view contains everything that the coalition has keys for: with Charlie's keys the sealed shares, the
-answers of comparisons and the masked noise; with the parties' key the masked shares and xi(a); with a party its own
-noise, and the published total less that noise.
+party so that the total is the ideal output. The view contains everything that the coalition has keys for.
 """
 
 from __future__ import annotations

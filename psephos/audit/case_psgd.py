@@ -1,11 +1,8 @@
 """The analysis of private SGD (Rajkumar and Agarwal 2012): three parties, three steps, three holders of whom two open.
 
-There are two cases: `psgd` with the paper's noise (eta once, spherical Laplace rho at every step), and `psgd-gaussian`,
-where discrete Gaussian shares at every step cover the whole transcript and there is no eta.
-
-The functionality runs the descent: at each step it gives the curator the sum of the parties' gradients at the public
-point, the honest parties' noise and the coalition's own vectors. How much noise that must be is computed here from
-epsilon and delta (`_required_noise`), independently of the series. The sizes of the data sets are public.
+At each step the functionality gives the curator the sum of the parties' gradients at the public point, the honest
+parties' noise and the coalition's own vectors. How much noise that must be is computed here from epsilon and delta,
+independently of the series. The sizes of the data sets are public.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The analysis of encrypted sums (docs/design.md, sections 2 and 4): five parties, up to three of them colluding.
 
-With joint noise the parties add shares, sized for three colluders: the functionality adds the honest parties' part of
-the noise to the sum, and the coalition's own vectors, shares included, are its inputs. The curator therefore has
-neither the exact sum nor the noise, and when colluders subtract their own vectors, noise of the whole law remains.
-
-With the curator's noise the functionality gives the exact sum to the curator, and the parties' vectors are hidden. The
-tally has two such sums: of votes under a key of degree 1, and of parameters under one of degree 2.
+With joint noise, sized for three colluders, the functionality adds the honest parties' part of the noise to the sum,
+and the coalition's own vectors, shares included, are its inputs. With the curator's noise it gives the exact sum to the
+curator. The tally has two such sums: of votes, and of parameters under a key of degree 2.
 """
 
 from __future__ import annotations
@@ -215,7 +212,7 @@ class NoisySum(SumAnalysis):
         return CheckResult(True, f"{compared} are different: they tell which it was")
 
 
-class _Votes(NoisySum):
+class Votes(NoisySum):
     def spec(self, context: AnalysisContext) -> TallySpec:
         return TallySpec(AuxiliarySet(_auxiliary(context, self.samples)), self.classes)
 
@@ -296,7 +293,7 @@ SUMS = {
 STATISTICS = tuple(_case(name, analysis) for name, analysis in SUMS.items())
 
 VOTES, PARAMETERS = (
-    _Votes("tally", mechanism=None, classes=3, samples=25),
+    Votes("tally", mechanism=None, classes=3, samples=25),
     _Parameters("parameters", mechanism=None, degree=2),
 )
 

@@ -1,12 +1,9 @@
 """Whether two samples of views have the same distribution, and what is compared of a protocol.
 
-`two_sample` combines two tests: Kolmogorov and Smirnov's on each feature, and a classifier that is trained to tell
-the samples apart (Lopez-Paz and Oquab 2017). Both have valid p-values at any sample size:
-
-* the Kolmogorov-Smirnov p-value is exact for continuous features and conservative under ties; Bonferroni over features;
-* the classifier is trained on one half and evaluated on the other. If the samples have the same law, the number of
-  held-out rows that it classifies correctly is a sum of independent Bernoulli variables whose mean is at most half of
-  the rows; the binomial tail bounds its tail (Hoeffding 1956, theorem 4).
+`two_sample` combines Kolmogorov and Smirnov's test on each feature (Bonferroni over features) with a classifier that is
+trained on one half to tell the samples apart and evaluated on the other (Lopez-Paz and Oquab 2017). If they have the
+same law, the number of right answers is a sum of independent Bernoulli variables whose mean is at most half of the
+rows, and the binomial tail bounds its tail (Hoeffding 1956, theorem 4). Both p-values are valid at any sample size.
 """
 
 from __future__ import annotations

@@ -129,9 +129,7 @@ def request_attacks(
 ) -> tuple[Attack, ...]:
     """Return every deviating request as an attack on new roles of one kind of encrypted sum.
 
-    Args:
-        setting: the keys.
-        honest: (context, label) -> a fresh round and every party's ballot in it.
+    `honest`: (context, label) -> a fresh round and every party's ballot in it.
     """
 
     def send(make: Any, setting: AuditSetting, round_: Round, ballots: Sequence[Ballot]) -> bool:

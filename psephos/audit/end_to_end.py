@@ -1,9 +1,7 @@
 """Run whole commands on neighbouring tables, and compare everything that leaves a party or is written for the public.
 
-`psephos.audit.privacy` audits the mechanisms and takes the sensitivity as given. Here the commands run on two tables
-that differ in the rows of one party, or in one record, and the runs are compared with the claims of the plan: the
-contributions of other parties must not change at all, that of the party by no more than the sensitivity, and of the
-public files only what is a function of the noisy result.
+The contributions of other parties must not change at all, that of the changed party by no more than the sensitivity,
+and of the public files only what is a function of the noisy result.
 """
 
 from __future__ import annotations

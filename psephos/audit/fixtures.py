@@ -1,7 +1,4 @@
-"""Fixtures for pytest: put `pytest_plugins = ["psephos.audit.fixtures"]` in your top `conftest.py`.
-
-Their keys are short and protect nothing.
-"""
+"""Fixtures for pytest, with short keys: `pytest_plugins = ["psephos.audit.fixtures"]` in your top `conftest.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Attacks on the tally and on gradient descent, with proofs and as many confirmations as are safe.
 
-A coalition here deviates from the protocol. It must not gain an honest party's vector, or a sum other than that of the
-valid ballots, and the sender of a wrong message must be named. Each attack is tried on the real roles. A coalition
-makes the attacks of each of its members and those that need several of them. Only the attacks listed here are tried;
-docs/security/proofs.md and docs/protocols/board.md have the theorems.
+A coalition must not gain an honest party's vector, or a sum other than that of the valid ballots, and the sender of a
+wrong message must be named. Only the attacks listed here are tried; docs/security/proofs.md has the theorems.
 """
 
 from __future__ import annotations
@@ -19,18 +17,19 @@ from gmpy2 import mpz
 
 from psephos.audit.adversary import Replacements, Tampering, is_of_kind
 from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
-from psephos.audit.case_psgd import FEATURES, OPTIONS, ORIGIN, RECORDS, STEPS, private_data, psgd_setting
+from psephos.audit.case_psgd import FEATURES, OPTIONS, ORIGIN, RECORDS, STEPS, DescentAnalysis, psgd_setting
 from psephos.audit.case_psgd import PARTIES as DESCENDING
+from psephos.audit.case_sums import Votes
 from psephos.audit.deviations import request_for
 from psephos.audit.model import AnalysisContext
-from psephos.audit.settings import AuditSetting, FixedVoter, make_setting, round_of
+from psephos.audit.settings import round_of
 from psephos.audit.simulators import ideal_sum
+from psephos.audit.sums import SumAnalysis
 from psephos.curator.psgd.agreement import agree
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import (
     DuplicateBallotError,
     LateBallotError,
@@ -52,9 +51,9 @@ from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
-from psephos.specs.psgd import HONEST_GRADIENT
+from psephos.specs.psgd import HONEST_GRADIENT, PsgdSpec
 from psephos.specs.secrets import CULPRIT, OTHER_SUM, Secret
-from psephos.specs.tally import HONEST_VOTE, TallySpec
+from psephos.specs.tally import HONEST_VOTE
 
 LIE = (5,) * FEATURES
 """The wrong sum of a step that a holder publishes, in units of the lattice."""
@@ -75,33 +74,18 @@ class Outcome:
 
 
 class Game:
-    """The tally under a key of 512 bits, whose last party, first holder, or curator deviates.
+    """A round whose last party, first holder, or curator deviates; `vector`: the secret that a party's vector is."""
 
-    A subclass is another protocol. `vector` is the secret that an honest party's vector is.
-    """
-
-    parties, samples, classes = 5, 20, 3
-    vector: Secret = HONEST_VOTE
-
-    @property
-    def liar(self) -> str:
-        return f"party {self.parties - 1}"
-
-    def setting(self, context: AnalysisContext) -> AuditSetting:
-        make = partial(make_setting, context.coins("liars"), self.parties, key_bits=512)
-        return context.cached("liars setting", make)
-
-    def spec(self, context: AnalysisContext) -> Any:
-        return TallySpec(AuxiliarySet(np.arange(self.samples, dtype=np.float64)[:, None]), self.classes)
+    def __init__(self, analysis: SumAnalysis, vector: Secret) -> None:
+        self.analysis, self.vector = analysis, vector
+        self.parties, self.liar = analysis.parties, f"party {analysis.parties - 1}"
+        self.setting, self.spec = analysis.setting, analysis.spec
 
     def terms(self, context: AnalysisContext, label: str, proofs: Proofs = "knowledge") -> Any:
         """Return fresh terms as a study has them; `label` names their coins."""
         coins, confirmations = context.coins("liars round", label), safe_confirmations(3, 2)
         conditions: dict[str, Any] = {"proofs": proofs, "confirmations": confirmations}
         return round_of(self.setting(context), self.spec(context), coins, **conditions)
-
-    def data(self, context: AnalysisContext) -> Sequence[Any]:
-        return [FixedVoter((np.arange(self.samples) + party) % self.classes) for party in range(self.parties)]
 
     def round(self, terms: Any, announced: Sequence[bytes]) -> Round:
         """Return the round of the step that was announced last."""
@@ -110,8 +94,8 @@ class Game:
 
     def wrong(self, context: AnalysisContext, outcome: Outcome, valid: Sequence[int]) -> dict[str, str]:
         """Return the secrets gained in a run, each with what shows it; `valid`: parties with valid ballots."""
-        votes = [(np.arange(self.samples) + party) % self.classes for party in valid]
-        sums = ideal_sum(*([int(v == k) for v in vote for k in range(1, self.classes)] for vote in votes))
+        exact = self.analysis.exact(context)
+        sums = ideal_sum(*(exact[party] for party in valid))
         opened = outcome.results.get("curator")
         if opened is None or (opened.parties, opened.sums) == (tuple(valid), tuple(sums)):
             return {}
@@ -123,7 +107,8 @@ class Game:
 
     def roles(self, context: AnalysisContext, terms: Any) -> list[Role]:
         """Return all honest roles; the curator last, so that a role that deviates sends first."""
-        spec, ceremony, data = self.spec(context), self.setting(context).ceremony, self.data(context)
+        spec, ceremony = self.spec(context), self.setting(context).ceremony
+        data = self.analysis.data(context, "honest")
         keys = enumerate(zip(ceremony.signing_keys, data, strict=True))
         parties: list[Role] = [spec.party(number, key, own, terms) for number, (key, own) in keys]
         return [*parties, *(spec.holder(share, terms) for share in ceremony.shares), spec.curator(terms)]
@@ -165,24 +150,11 @@ def _entries(messages: Iterable[tuple[str, bytes]]) -> list[Entry]:
 class DescentGame(Game):
     """A descent, with the keys and data of `case_psgd`. One party may be absent."""
 
-    parties = DESCENDING
-    vector = HONEST_GRADIENT
-
-    def setting(self, context: AnalysisContext) -> AuditSetting:
-        return psgd_setting(context)
-
-    def spec(self, context: AnalysisContext) -> Any:
-        options = replace(OPTIONS, dropouts=1)
-        return options.spec(agree(options, [RECORDS] * self.parties, FEATURES))
-
     def terms(self, context: AnalysisContext, label: str, proofs: Proofs = "knowledge") -> SeriesTerms:
-        agreement = self.spec(context).agreement
+        agreement = self.analysis.spec(context).agreement
         agreement = replace(agreement, series=replace(agreement.series, nonce=context.coins(label).draw(16)))
         terms = replace(OPTIONS, proofs=proofs).terms(agreement, psgd_setting(context).ceremony)
         return replace(terms, confirmations=safe_confirmations(3, 2))
-
-    def data(self, context: AnalysisContext) -> Sequence[Any]:
-        return private_data(context)
 
     def round(self, terms: SeriesTerms, announced: Sequence[bytes]) -> Round:
         return terms.round(Announcement.decode(announced[-1], terms))
@@ -233,7 +205,14 @@ class DescentGame(Game):
         return points, rounds
 
 
-TALLY, DESCENT = Game(), DescentGame()
+class _Descent(DescentAnalysis):
+    def spec(self, context: AnalysisContext) -> PsgdSpec:
+        options = replace(OPTIONS, dropouts=1)
+        return options.spec(agree(options, [RECORDS] * self.parties, FEATURES))
+
+
+TALLY = Game(Votes("liars", key_bits=512, mechanism=None, classes=3, samples=20), HONEST_VOTE)
+DESCENT = DescentGame(_Descent("psgd", DESCENDING, 320), HONEST_GRADIENT)
 Run = Callable[[AnalysisContext, Any], AttackResult]
 """(context, the expected error) -> the result of an attack."""
 Lie = Callable[[AnalysisContext, Any, Any, bytes], Iterable[bytes]]

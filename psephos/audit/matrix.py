@@ -29,10 +29,7 @@ OPENS = "outside the threat model: it can open every ballot"
 
 @dataclass(frozen=True)
 class Members:
-    """The members of a coalition: the curator, numbers of parties and holders, or the dealer.
-
-    `opens`: whether they can decrypt single ballots; `lying`: whether its parties deviate from the protocol.
-    """
+    """The members of a coalition; whether they `opens` single ballots, and whether its parties are `lying`."""
 
     curator: bool = False
     parties: tuple[int, ...] = ()
@@ -55,11 +52,8 @@ HONEST = Members()
 class Coalition:
     """Roles that pool their views.
 
-    Attributes:
-        name: its row in the matrix.
-        members: names of the roles.
-        granted: name of a secret -> why the ideal functionality gives it to the coalition as well.
-        known_leaks: name of a secret -> why it leaks although the paper says that it does not.
+    `granted` says why the ideal functionality gives a secret to the coalition as well, `known_leaks` why one leaks
+    although the paper says that it does not.
     """
 
     name: str

@@ -1,12 +1,8 @@
 """Coalitions, secrets, checks and verdicts: the matrix that an audit fills in.
 
-A `Check` tests whether some secrets leak to one coalition, and gives its evidence. There are two sorts:
-
-* a check that secrets are hidden compares the coalition's real view with a simulated one, or two views of inputs with
-  the same ideal output, or tests that ciphertexts have fresh randomness; a difference is a leak;
-* a check that a secret is revealed computes it from the view; success is a leak.
-
-Whether a leak is expected does not depend on the check but on the ideal functionality (`Coalition.granted`).
+A check that secrets are hidden compares the coalition's real view with a simulated one, or two views with the same
+ideal output, or tests that ciphertexts have fresh randomness: a difference is a leak. A check that a secret is revealed
+computes it from the view. Whether a leak is expected depends on the ideal functionality alone (`Coalition.granted`).
 """
 
 from __future__ import annotations
@@ -38,12 +34,7 @@ class AnalysisContext:
     """What all checks of one run of the analysis share: the number of views, the coins, and views already sampled."""
 
     def __init__(self, *, seed: int | None = None, views: int = 100, rate: float = 1e-4) -> None:
-        """
-        Args:
-            seed: of all coins, which makes the run repeatable; drawn by default, as the false-alarm rates assume.
-            views: views per side of a two-sample test.
-            rate: the false-alarm rate of each test.
-        """
+        """`seed`: of all coins, drawn by default; `views`: on each side of a test; `rate`: of false alarms."""
         self.views, self.rate = views, rate
         self.seed = int.from_bytes(SYSTEM.draw(6), "big") if seed is None else seed
         self._cache: dict[Hashable, Any] = {}
@@ -62,12 +53,7 @@ class AnalysisContext:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check.
-
-    Attributes:
-        leaks: whether the coalition learns the secrets of the check.
-        evidence: what was tested and with which result, one sentence with numbers.
-    """
+    """Whether the coalition learns the secrets of a check, and what was tested, in one sentence with numbers."""
 
     leaks: bool
     evidence: str
@@ -79,14 +65,9 @@ Run = Callable[[AnalysisContext], CheckResult]
 
 @dataclass(frozen=True)
 class Check:
-    """A test of whether some secrets leak to one coalition.
+    """A test, with a unique name, of whether some secrets leak to one coalition.
 
-    Attributes:
-        name: unique in its case.
-        coalition: name of the coalition whose view is tested.
-        secrets: names of the secrets that leak if the check says so.
-        run: runs the check.
-        statistical: whether it can raise a false alarm, with the rate of the context.
+    `statistical`: whether it can raise a false alarm, with the rate of the context.
     """
 
     name: str
@@ -106,14 +87,7 @@ class Checks(list[Check]):
 
 @dataclass(frozen=True)
 class Case:
-    """The analysis of one protocol.
-
-    Attributes:
-        name: as `psephos audit` takes it.
-        secrets: names of the secrets, the columns of the matrix.
-        coalitions: the rows of the matrix.
-        checks: at least one for each cell.
-    """
+    """The analysis of one protocol: the columns and rows of its matrix, and at least one check for each cell."""
 
     name: str
     secrets: tuple[str, ...]

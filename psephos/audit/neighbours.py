@@ -1,7 +1,6 @@
 """Neighbouring tables: the same file with other rows of one party.
 
-A change returns another table, in which the rows of other parties and the public rows are the same, in the same order;
-but pandas may write their cells otherwise into the neighbour's file (`PartyTable.write`).
+Other rows are the same, in the same order; but pandas may write their cells otherwise (`PartyTable.write`).
 """
 
 from __future__ import annotations
@@ -196,10 +195,7 @@ def replace_record(table: PartyTable, party: str, generator: Generator) -> Party
 
 
 def add_record(table: PartyTable, party: str, generator: Generator, *, column: str = "") -> PartyTable:
-    """Add a copy of any row to the party, half of the time with a very large number.
-
-    Where a `column` names persons: the twelve rows of a new person.
-    """
+    """Add a copy of any row, maybe with a very large number; twelve rows of a new person if `column` names persons."""
     rows = _copies(table, party, generator)
     numbers = [name for name in table.features if table.numeric(name)]
     if column:

@@ -1,9 +1,7 @@
 """Record what leaves a party, and what is written for the public, when a command runs on a table.
 
-A pipeline is a function of a table and of a directory for its files. It calls what the command calls: a `Job` or a run
-of one sum, the `simulate_*` functions, or, for a study, the members' roles, each in a directory as `psephos join` makes
-it, under a dealt key. Keys are short, and the noise comes from a fixed seed, so that it is equal for two tables and
-drops out of their difference.
+A pipeline calls what the command calls or, for a study, the members' roles under a dealt key. Keys are short, and the
+noise comes from a fixed seed, so that it drops out of the difference of two tables.
 """
 
 from __future__ import annotations
@@ -93,16 +91,11 @@ class Bound:
 
 @dataclass
 class RunRecord:
-    """What is recorded of one run, public or private. It contains secrets.
+    """What is recorded of one run. It contains secrets.
 
-    Attributes:
-        public: what no private row may change, by the check that says so, and by name.
-        derived: digests of files that follow from the noisy sums and from public values, by name.
-        own: what each party computed before it sent anything, by what it is, and by party.
-        vectors: each party's vector, by sum, and by party.
-        bounds: the claim for each sum.
-        released: what the curator adds noise to, and its sensitivity, by method.
-        shares: noise that remains unknown to colluders, and that which is needed, by sum.
+    `public` is what no private row may change, by the check that says so; `derived` are digests of files that follow
+    from the noisy sums and public values; `own` is what each party computed; `released` is what the curator adds noise
+    to, with its sensitivity; `shares` is the noise that remains unknown to colluders, and that which is needed.
     """
 
     public: dict[str, dict[str, Any]] = field(default_factory=lambda: {check: {} for check in PUBLIC}, repr=False)

@@ -1,10 +1,8 @@
 """An empirical lower bound on epsilon for every mechanism, in at most 3 dimensions, where sampling has power.
 
-Each mechanism is run many times, end to end, on a worst-case pair of neighbours. Half of the outputs choose an event,
-and the other half estimate its probability under both inputs, with Clopper-Pearson limits at a joint confidence of
-99.99 %. log((P_low - delta)/P'_high) is then a lower bound on the true epsilon, and must not exceed the claimed one.
-Such an audit can show that a claim is wrong, but not that it is right; that it detects wrong claims is tested by
-scaling the noise down (`noise_factor`).
+Each mechanism is run many times on a worst-case pair of neighbours. Half of the outputs choose an event, and the other
+half estimate its probability under both inputs (Clopper-Pearson): log((P_low - delta)/P'_high) must not exceed the
+claim. That wrong claims are detected is tested by scaling the noise down (`noise_factor`).
 """
 
 from __future__ import annotations
@@ -203,10 +201,7 @@ def _vector(name: str, dimension: int, epsilon: float, factor: float) -> Mechani
 
 
 def _statistics(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
-    """Yield the releases of statistics, of two or three parties, one of which reverses what it gives.
-
-    Votes are reversed on two classes, on the first axis; own rows change their labels; probabilities are mirrored.
-    """
+    """Yield the releases of statistics, of two or three parties, one of which reverses what it gives."""
     laplace: MechanismName = "spherical-laplace"
     planned: dict[str, Any] = {"epsilon": epsilon, "delta": AUDIT_DELTA}
     side = np.array([1.0, -1.0] * 4)

@@ -37,14 +37,7 @@ def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
 
 @dataclass(frozen=True)
 class Election:
-    """One round with the secrets of all its roles.
-
-    Attributes:
-        private_key: the key that the shares are of.
-        shares: the holders' shares of it.
-        signing_keys: one for each party.
-        round: the public terms.
-    """
+    """One round with the secrets of all its roles: the private key, its shares, and a signing key for each party."""
 
     private_key: PrivateKey = field(repr=False)
     shares: tuple[KeyShare, ...] = field(repr=False)
@@ -53,7 +46,6 @@ class Election:
 
     @property
     def key(self) -> PublicKey:
-        """The public key of the round."""
         return self.round.key
 
     def vector(
@@ -71,28 +63,17 @@ class Election:
         round_: Round | None = None,
         randomness: Randomness = SYSTEM,
     ) -> Ballot:
-        """Return a signed ballot of a party.
-
-        Args:
-            party: its number on the roster.
-            values: the vector; by default `values(party)`.
-            round_: another round than this one.
-            randomness: of the encryption.
-        """
+        """Return a signed ballot of a party: of `values(party)` and in this round unless others are given."""
         chosen = self.values(party) if values is None else values
         return Ballot.sign(
             round_ or self.round, party, self.vector(chosen, randomness=randomness), self.signing_keys[party]
         )
 
     def values(self, party: int) -> list[int]:
-        """Return the default vector of a party: entry i is bit i % 8 of party + 1.
-
-        The vectors of up to 255 parties differ if they have eight entries or more. The round's span must have 0 and 1.
-        """
+        """Return the default vector of a party: entry i is bit i % 8 of party + 1."""
         return [(party + 1) >> (i % 8) & 1 for i in range(self.round.plan.length)]
 
     def sums(self, parties: Sequence[int]) -> list[int]:
-        """Return the sums of these parties' `values`."""
         return [sum(column) for column in zip(*(self.values(p) for p in parties), strict=True)]
 
     def product(self, ballots: Sequence[Ballot]) -> BallotProduct:
@@ -102,18 +83,14 @@ class Election:
         return product
 
     def holders(self) -> list[KeyHolder]:
-        """Return honest key holders."""
         return [KeyHolder(share, self.round) for share in self.shares]
 
     def count(
         self, ballots: Sequence[Ballot | bytes], holders: Sequence[Role] | None = None, *, strict: bool = True
     ) -> OpenedSum:
-        """Return what the curator opens when these ballots are posted.
+        """Return what the curator opens when these ballots, or their encodings, are posted by "sender 0" and so on.
 
-        Args:
-            ballots: ballots, or their encodings; each is posted by a role of its own, "sender 0", "sender 1", ...
-            holders: roles in place of the honest holders.
-            strict: whether the first message that a role refuses ends the run with its error.
+        `strict`: whether the first message that a role refuses ends the run with its error.
         """
         encoded = [ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots]
         senders = [ScriptedRole(f"sender {place}", data) for place, data in enumerate(encoded)]
@@ -135,17 +112,9 @@ def hold_election(
 ) -> Election:
     """Make the keys and the terms of a round; no ballot is cast yet.
 
-    Args:
-        parties: number of parties.
-        holders: number of key holders.
-        threshold: number of holders that open a sum.
-        key: the private key; `short_key()` by default.
-        length: number of entries of a vector.
-        span: smallest and largest entry.
-        randomness: of the shares, the signing keys and the nonce.
-        terms: arguments of `Round.create`, such as minimum_ballots, context and proofs.
-
-    Raises what `Round.create`, `deal` and `PackingPlan.for_key` raise.
+    `threshold` of the `holders` open a sum of vectors with `length` entries within `span`; `key` is `short_key()` by
+    default, and `terms` are arguments of `Round.create`. Raises what `Round.create`, `deal` and `PackingPlan.for_key`
+    raise.
     """
     key = short_key() if key is None else key
     threshold_key, shares = deal(key, holders=holders, threshold=threshold, randomness=randomness)

@@ -96,9 +96,6 @@ def run_audit(
         seed: makes the run repeatable; fresh coins by default.
         views: per side of a two-sample test; by default 80, with `thorough` 400.
         jobs: worker processes, where there are several protocols; one per core by default.
-
-    Raises:
-        InvalidParameter: the protocol is unknown.
     """
     chosen = (protocol,) if isinstance(protocol, str | Case) else protocol or PROTOCOLS
     for name in chosen:

@@ -1,8 +1,6 @@
 """Runs of the real protocols at test size, with every role's inputs, coins and messages recorded.
 
-`psephos.simulation` runs them and its transcript records them. Two things differ: the coins come from the context, so
-that a view can be reproduced, and keys have 64 to 512 bits, which protect nothing. The statistical checks look at
-thousands of messages, and nothing they test depends on the size of the key.
+The coins come from the context, and keys have 64 to 512 bits: nothing that is tested depends on the size of the key.
 """
 
 from __future__ import annotations

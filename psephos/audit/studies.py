@@ -17,12 +17,7 @@ __all__ = ["Trial", "trial"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A study with the signing keys of all its members.
-
-    Attributes:
-        study: the signed terms.
-        keys: name of a role -> its signing key.
-    """
+    """A study with the signing keys of all its members, by role."""
 
     study: Study
     keys: dict[str, SigningKey] = field(repr=False)
@@ -35,13 +30,7 @@ class Trial:
 def trial(
     *, parties: int = 5, holders: int = 3, threshold: int = 2, coins: Randomness = SYSTEM, **fields: Any
 ) -> Trial:
-    """Return a study of a tally with fresh signing keys.
-
-    Args:
-        parties: how many; the first `holders` of them hold the key. threshold: how many holders open a sum.
-        coins: of the signing keys.
-        fields: values of fields of `Study` in place of the defaults here.
-    """
+    """Return a study of a tally, whose first `holders` parties hold the key; `fields`: other ones of `Study`."""
     curator, *keys = (SigningKey.generate(coins) for _ in range(parties + 1))
     settings: dict[str, Any] = {
         "title": "A trial",
