@@ -31,7 +31,6 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True)
 class TwoSampleResult:
     differ: bool
-    rate: float
     p_value: float
     accuracy: float
     column: str
@@ -52,7 +51,7 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     correct = int((guesses == np.repeat([0, 1], len(test))).sum())
     p_forest = min(1.0, 2 * float(binom.sf(correct - 1, 2 * len(test), 0.5)))
     p_value = min(p_ks, p_forest)
-    return TwoSampleResult(p_value <= rate, rate, p_value, correct / (2 * len(test)), names[worst])
+    return TwoSampleResult(p_value <= rate, p_value, correct / (2 * len(test)), names[worst])
 
 
 def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:

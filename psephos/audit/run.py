@@ -33,47 +33,30 @@ RATE = 5e-5
 
 NOT_EXAMINED: dict[str, str] = {
     "what a run does around its messages": (
-        "reports, JSON, logs, errors, journals and temporary files are in no view, but searched for planted values "
+        "files, JSON, logs, errors and journals are in no view, but searched for planted values "
         "(tests/security/test_canaries.py); memory, which holds secrets, is not"
     ),
     "what is released": (
-        "views end where a sum is opened; the suite measures that each release has fresh noise of its law and scale "
-        "and the stated cost (tests/security/test_published.py)"
+        "views end where a sum is opened; the suite measures each release's law, scale and cost "
+        "(tests/security/test_published.py)"
     ),
-    "data, options and studies": (
-        "cases run ceremonies, rounds and descents on inputs of their own, without training, scaling, the commands' "
-        "options and the stages of a study, whose roles are the same"
-    ),
-    "engines and journals": (
-        "views come from whole runs in one process; of worker processes, dask and continued runs tests compare the "
-        "opened sums only"
-    ),
+    "data, options and studies": "cases run on inputs of their own, without training, options and stages of a study",
+    "engines and journals": "views come from whole runs in one process; elsewhere tests compare the opened sums only",
     "sizes in use": (
-        "keys have 64 to 512 bits, parties are four or five, samples a few dozen: other sizes are left to the proofs, "
-        "and widths at 3072 bits to the suite (tests/security/test_parameters.py)"
+        "keys have 64 to 512 bits, parties are four or five: other sizes are left to the proofs, and widths at "
+        "3072 bits to the suite (tests/security/test_parameters.py)"
     ),
-    "how far a release's noise protects": (
-        "docs/theory.md proves the sensitivities; `psephos audit --privacy` bounds the mechanisms from below, and runs "
-        "whole commands on neighbouring tables"
-    ),
-    "small differences": (
-        "sampling detects leaks above `power`; a smaller one passes, such as a mask 40 bits too narrow"
-    ),
-    "deviations that are not listed": (
-        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the listed attacks; other coalitions "
-        "follow the protocol but for the messages that their checks try"
-    ),
+    "how far a release's noise protects": "docs/theory.md has the proofs, `psephos audit --privacy` bounds from below",
+    "small differences": "sampling detects leaks above `power`; a mask 40 bits too narrow passes",
+    "deviations that are not listed": "the cases of liars and the deviating checks try those that are",
     "`short` exponents where `half` was agreed": (
         "no test distinguishes an exponent of 256 bits from one of 1536; a party's choice affects nobody else"
     ),
     "an operating system with predictable randomness": (
-        "a pseudo-random stream under an unknown seed passes every test: they check that coins are used once and "
-        "freshly, not that they are random"
+        "a pseudo-random stream under an unknown seed passes every test: coins must be used once, not be random"
     ),
     "a dealer who keeps p and q": "no view shows whether they were deleted",
-    "timing, memory accesses and traffic": (
-        "views hold messages and coins, not when they came (docs/security/index.md)"
-    ),
+    "timing, memory accesses and traffic": "views hold messages and coins, not when they came (docs/security/index.md)",
 }
 """What no check examines, and why; the verdict "hidden" says no more than the checks of the cell."""
 

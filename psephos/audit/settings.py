@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from psephos.audit.model import AnalysisContext
 from psephos.curator.tally import OpenedSum, open_product
-from psephos.parties.party import Voter
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness, ReplayedRandomness
@@ -27,7 +25,6 @@ from psephos.protocol.transcript import Transcript
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.specs.base import Participants, SumSpec
-from psephos.specs.tally import TallySpec
 
 KEY_BITS = 128
 
@@ -153,17 +150,3 @@ def round_of(
     nonce = coins.draw(16)
     participants = Participants(roster, minimum_ballots, True, proofs, confirmations, lambda key, about: nonce)
     return spec.terms(key, participants)
-
-
-def run_tally_round(
-    context: AnalysisContext,
-    setting: AuditSetting,
-    auxiliary: NDArray[np.float64],
-    classes: int,
-    voters: Sequence[Voter],
-    label: str,
-) -> SumRun:
-    """Run one round of the encrypted tally; `auxiliary`: float64 (N, d)."""
-    spec = TallySpec(AuxiliarySet(auxiliary), classes)
-    round_ = round_of(setting, spec, context.coins(label, "round"))
-    return run_sum(context, setting, round_, PartyFactory(spec, voters), label)

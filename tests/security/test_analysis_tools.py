@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp
 
 from psephos.audit.compare import _ks, two_sample
 from psephos.audit.model import AnalysisContext
-from psephos.audit.settings import FixedVoter, cast_ballot, make_setting, run_tally_round
+from psephos.audit.settings import FixedVoter, cast_ballot, make_setting
 from psephos.audit.simulators import packed_sum, simulate_partial
 from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -23,6 +23,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.tally import TallySpec
+from tests.security.lab.fuzzing import run_tally_round
 
 # -- two samples
 

@@ -19,7 +19,7 @@ from psephos.audit import case_psgd
 from psephos.audit.adversary import tampering
 from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import keys_of, records_of
-from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
+from psephos.audit.settings import FixedVoter, make_setting
 from psephos.curator.tally import open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
@@ -35,7 +35,7 @@ from psephos.protocol.roles import BOARD, Entry, Post, Step
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.simulation.pathak import make_terms, run_protocol
-from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, mutate
+from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, mutate, run_tally_round
 
 seeds = st.integers(0, 2**64 - 1)
 

@@ -24,7 +24,7 @@ from psephos.audit import case_psgd
 from psephos.audit.adversary import Tampering, tampering
 from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
-from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
+from psephos.audit.settings import AuditSetting, FixedVoter, SumRun, make_setting, round_of, run_sum
 from psephos.audit.studies import trial
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.board.client import join_message
@@ -41,7 +41,7 @@ from psephos.protocol.encrypted_sum.messages import (
     TallyRequest,
 )
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
 from psephos.protocol.errors import CheatingError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
@@ -67,7 +67,9 @@ from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
+from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import run_ceremony
+from psephos.specs.tally import TallySpec
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,20 @@ class Decoder:
     name: str
     samples: tuple[bytes, ...]
     run: Callable[[bytes], bytes | None]
+
+
+def run_tally_round(
+    context: AnalysisContext,
+    setting: AuditSetting,
+    auxiliary: np.ndarray,
+    classes: int,
+    voters: Sequence[Any],
+    label: str,
+) -> SumRun:
+    """Run one round of the encrypted tally; `auxiliary`: float64 (N, d)."""
+    spec = TallySpec(AuxiliarySet(auxiliary), classes)
+    round_ = round_of(setting, spec, context.coins(label, "round"))
+    return run_sum(context, setting, round_, PartyFactory(spec, voters), label)
 
 
 class AcceptedError(Exception):
