@@ -150,16 +150,18 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Mec
     yield _pate("pate lnmax", 1, noise_factor, epsilon=epsilon, aggregator="lnmax")
 
 
-def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
-    if isinstance(mechanism, SphericalLaplace):
-        return replace(mechanism, scale=mechanism.scale * factor)
-    if isinstance(mechanism, RoundedGaussian):
-        return replace(mechanism, sigma=mechanism.sigma * factor)
-    if isinstance(mechanism, DiscreteLaplace):
-        return replace(mechanism, scale_units=mechanism.scale_units * Fraction(factor))
-    if isinstance(mechanism, DiscreteGaussian):
-        return replace(mechanism, variance=mechanism.variance * Fraction(factor) ** 2)
-    raise InvalidParameter(f"the audit cannot scale the noise of {type(mechanism).__name__}")
+_SCALES: dict[type, tuple[str, int]] = {
+    SphericalLaplace: ("scale", 1),
+    RoundedGaussian: ("sigma", 1),
+    DiscreteLaplace: ("scale_units", 1),
+    DiscreteGaussian: ("variance", 2),
+}
+"""The field that scales a mechanism's noise, and by which power of the factor."""
+
+
+def _weakened(mechanism: Any, factor: float) -> Any:
+    name, power = _SCALES[type(mechanism)]
+    return replace(mechanism, **{name: getattr(mechanism, name) * Fraction(factor) ** power})
 
 
 def _between(

@@ -1,7 +1,4 @@
-"""The attacks of docs/examples/attacks: each succeeds against what is printed and fails against what is here.
-
-Seeds are fixed in the examples; the bounds leave room for chance all the same.
-"""
+"""The attacks of docs/examples/attacks succeed against what is printed, and fail against what is here."""
 
 from __future__ import annotations
 

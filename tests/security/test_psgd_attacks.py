@@ -1,12 +1,4 @@
-"""What Rajkumar 2012 warns of, done: section 3.2's breach and section 3.3's "are the rho still necessary?".
-
-The attacker is the curator. It knows everything but one record, which is one of two, and sees the opened sums. Its
-advantage is the difference of the chances to answer "first" under the first and under the second record. A transcript
-that is (epsilon, delta)-private allows at most (e^epsilon - 1 + 2 delta)/(e^epsilon + 1), the best point of its
-trade-off. Estimates come from fixed seeds; the slack is five standard deviations of a difference of two frequencies.
-
-At the end: attackers that deviate, in whole runs. Each did what its test says before the descent was followed by all.
-"""
+"""What Rajkumar 2012 warns of, done by a curator that sees the opened sums: sections 3.2 and 3.3."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What the commands publish has fresh noise of the law and the scale that epsilon asks for, and costs what is said.
-
-`tests.security.lab.published` measures, with the operating system's coins. Each law and each bound of epsilon fails a
-sound product with probability 1e-9 at most (`published.RATE`).
-"""
+"""What the commands publish has fresh noise of its law and scale, and costs what is said."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The audit stays below every claim, and convicts when the noise is halved: it can fail.
-
-Seeds are fixed. Each bound is wrong with probability 1e-4 at most under a fresh seed.
-"""
+"""The audit stays below every claim (a bound is wrong in 1e-4 at most), and convicts when the noise is halved."""
 
 from typing import Any
 

@@ -1,10 +1,7 @@
 """Values that cannot be mistaken, planted in private data, and a search for them in everything that leaves a role.
 
-What is searched for: every number of the private rows, as they are and scaled; the words in them; and what follows from
-them: sizes, counts of labels, ranges, means, norms, gradients at the first point and their norms, parameters and their
-norms. In bytes a number is its 8 bytes, in either order. In text it is a decimal number that is this one, rounded to
-the digits that are shown: from 9 digits on, of all numbers; from 5 on, of the few that tell of a party as a whole (two
-numbers of 5 digits are the same by chance once in 90,000); whole numbers are compared as they are.
+Searched are the numbers and words of the rows, and what follows from them. In bytes a number is its 8 bytes, in either
+order; in text it is rounded to 9 digits or more, or to 5 if it tells of a party as a whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Commands in which one party's rows reach what others send, or what is written for the public: planted faults.
-
-Each is a function in the place of the original while a block runs. Most call the original and spoil what it returns.
-"""
+"""Planted faults: commands in which one party's rows reach what others send, or what is written for the public."""
 
 from __future__ import annotations
 

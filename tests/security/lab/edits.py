@@ -1,8 +1,7 @@
 """Edits of the real source: a function is compiled again with one expression replaced, wherever it was imported.
 
-Code is compared as Python unparses it, so that layout, brackets and quotes do not matter. In the code to replace
-`$name` stands for any name, or for any expression where no name fits (the same one twice for the same code), and
-`$...name` and `...` for any code.
+In the code to replace `$name` stands for any name, or for any expression where no name fits (the same one twice for the
+same code), and `$...name` and `...` for any code.
 """
 
 from __future__ import annotations

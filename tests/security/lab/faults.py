@@ -26,13 +26,7 @@ def owner_of(place: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True)
 class Fault:
-    """One or more edits.
-
-    Attributes:
-        noticed: name of a case of the audit -> names of the checks that change their verdict.
-        views: of the audit.
-        also: further edits: place, old and new code.
-    """
+    """One or more edits, and the checks of each case of the audit that change their verdict with so many views."""
 
     name: str
     place: str

@@ -1,8 +1,4 @@
-"""Proofs of false statements: the real checker refuses each, and accepts it with one line broken (faults.toml).
-
-No forgery can show a number that still leaves it a chance of 2^-64 only: one repetition instead of two, or fewer primes
-than six, are caught by `test_constants_meet_the_bounds_of_the_theorem`.
-"""
+"""Proofs of false statements: the real checker refuses each, and accepts it with one line broken (faults.toml)."""
 
 from __future__ import annotations
 

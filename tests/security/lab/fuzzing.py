@@ -1,9 +1,6 @@
-"""Hostile bytes for every decoder.
+"""Hostile bytes for every decoder, made of valid messages of small runs.
 
-What a decoder may do with any bytes is one of two things: raise a named error (`PsephosError`), or return a record
-whose own encoding is exactly those bytes, so that nothing out of range and no second spelling of anything is ever
-accepted. The inputs are valid messages of small runs, changed by bit flips, replaced, removed, repeated and spliced
-pieces, and lengths that lie; now and then pure noise.
+A decoder either raises a named error (`PsephosError`), or returns a record whose own encoding is exactly those bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Widths, lengths and precisions that decide what an attacker can do, measured on shipping code.
 
-A measurement takes messages, coins or releases, under a key of 3072 bits wherever a key is in it. What a number must be
-is written out here and not imported, so that a constant which is changed, bypassed or computed elsewhere fails. Coins
-are the operating system's; a statistical measurement has a false-alarm rate of 2^-32, unless it states another.
+What a number must be is written out here and not imported. A statistical measurement has a false-alarm rate of 2^-32,
+unless it states another.
 """
 
 from __future__ import annotations

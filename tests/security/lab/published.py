@@ -1,10 +1,7 @@
 """What is published, run after run, against what it claims: the functions behind the commands, as they call them.
 
-Everything is private data made up here, dealt to five parties or so; keys are test keys, which noise does not depend
-on; coins are the operating system's. The noise of a release is had from what was published alone: from the difference
-of two releases of the same thing. Its scale and law are worked out from epsilon, delta and the table of docs/design.md,
-section 4, with numpy and scipy, and from no code that plans, draws or accounts for noise. Every test of a law fails a
-sound product with probability 1e-6 at most.
+The noise of a release is had from the difference of two releases of the same thing. Its scale and law are worked out
+from epsilon, delta and docs/design.md, section 4, with numpy and scipy, and from no code that plans or draws noise.
 """
 
 from __future__ import annotations

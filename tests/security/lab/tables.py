@@ -1,7 +1,4 @@
-"""The site's page of who learns what: `python -m tests.security.lab.tables` prints it.
-
-The verdicts are the expected ones; the suite holds them.
-"""
+"""The site's page of who learns what, with the expected verdicts: `python -m tests.security.lab.tables` prints it."""
 
 from __future__ import annotations
 
