@@ -6,166 +6,197 @@ The studies are played anew in each run, under dealt keys of 256 bits, which pro
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sqlite3
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from psephos.audit.studies import trial
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.errors import StudyError
+from psephos.protocol.study.study import Study
+from psephos.specs.registry import is_verifiable
+from psephos.study.samples import PublicSamples
+from psephos.study.verify import examine
 from tests.tiers import sampled
-from tests.verifier import verifier
+from tests.verifier import board
 from tests.verifier.board import Refused
+from tests.verifier.changes import (
+    CHANGES,
+    OF_STUDY,
+    Change,
+    ballot,
+    flooded,
+    messages,
+    model,
+    noise,
+    resigned,
+    unchanged,
+)
+from tests.verifier.plans import plan_of
+from tests.verifier.public import Public
 from tests.verifier.recording import (
-    RECORDED,
+    BOUNDED,
+    REHEARSED,
     STORED,
+    STUDIES,
     TO_STORE,
     Recording,
+    accepted,
     check_accepted,
     check_refused,
-    check_stored,
-    fields_for,
     public_file,
     record,
-    stored_at,
 )
-from tests.verifier.step_recording import STORED_STEPS
-from tests.verifier.step_recording import TO_STORE as STEPS
-from tests.verifier.tampering import OF_ENTRIES, OF_MESSAGES, OF_STUDY, ballot, messages, model, resigned
 from tests.verifier.verifier import main, verify
 
-FOLDER = Path(__file__).parent
-TAMPERED = OF_ENTRIES | OF_MESSAGES
-
-
-@pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Plays a study when it is first asked for."""
-    public = public_file(tmp_path_factory.mktemp("public"))
-    return cache(lambda what: record(what, public))
+Recordings = Callable[[str], Recording]
+SLOW = [pytest.param(what, marks=pytest.mark.slow) for what in (*BOUNDED, *REHEARSED)]
 
 
 def test_the_verifier_imports_nothing_of_psephos() -> None:
-    names = {Path(str(verifier.__file__)).stem}
-    while True:
-        imported = {module for name in names for module in _imports(FOLDER / f"{name}.py")}
-        more = names | {module.split(".")[2] for module in imported if module.startswith("tests.verifier.")}
-        if more == names:
-            break
-        names = more
-    assert names >= {"board", "paillier", "hashproof", "sums", "series", "shares", "release"}
-    assert names.isdisjoint({"recording", "tampering"})
-    assert [module for module in imported if re.match(r"psephos|protocol|parties|curator", module)] == []
+    paths = {path.stem: path for path in Path(__file__).parent.glob("*.py")}
+    own = {name for name in paths if not name.startswith("test_")} - {"recording", "changes", "conftest"}
+    assert len(own) > 15
+    for name in own:
+        nodes = list(ast.walk(ast.parse(paths[name].read_text(encoding="utf-8"))))
+        imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+        ours = {module for module in imported if re.match(r"psephos|protocol|parties|curator|tests", module)}
+        assert ours - {"tests.verifier"} <= {f"tests.verifier.{name}" for name in own}, name
 
 
-def _imports(path: Path) -> list[str]:
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return plain + [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
-
-
-@pytest.mark.parametrize("what", RECORDED)
-def test_recorded_studies_are_accepted(recordings: Any, what: str) -> None:
+@pytest.mark.parametrize("what", [*sampled(STUDIES, 3), *SLOW])
+def test_recorded_studies_are_accepted(recordings: Recordings, what: str) -> None:
     check_accepted(recordings(what))
 
 
-_DESCENT = fields_for("psgd")["parameters"]
-FURTHER: dict[str, tuple[str, dict[str, Any]]] = {
-    "gaussian noise": ("statistic", {"delta": 1e-6}),
-    "own rows, gaussian noise": ("statistic, own data", {"delta": 1e-6}),
-    "whitened, shares": ("statistic, own data", {"method": "whitened"}),
-    "whitened": ("average, own data", {"method": "whitened"}),
-    "three classes": ("statistic", {"classes": ("a", "b", "c")}),
-    "average, three classes": ("average", {"classes": ("a", "b", "c")}),
-    "tally, two classes": ("tally", {"classes": ("a", "b")}),
-    "degree 2": ("statistic", {"degree": 2}),
-    "tally, degree 2": ("tally", {"degree": 2}),
-    "halving": ("psgd", {"delta": 1e-9, "parameters": _DESCENT | {"variant": "halving"}}),
-    "descent, dropouts": ("psgd", {"parameters": _DESCENT | {"dropouts": 1}, "minimum_ballots": 4}),
-    "descent that stops": ("psgd", {"parameters": _DESCENT | {"stop_tolerance": 0.5, "stop_window": 1, "steps": 4}}),
-    "excluded parties": ("pathak", {"parameters": {"lam": 0.05, "smallest_size": 6, "excluded": 2, "tolerance": 1e-8}}),
-}
-"""Other terms, by a name: what study, and the terms."""
-
-
-@pytest.mark.parametrize("name", sampled(FURTHER, 5))
-def test_studies_of_other_terms_are_accepted(name: str, tmp_path: Path) -> None:
-    what, terms = FURTHER[name]
-    check_accepted(record(what, public_file(tmp_path), **terms))
-
-
-@pytest.mark.parametrize(
-    ("folder", "what"), [*((STORED, what) for what in TO_STORE), *((STORED_STEPS, what) for what in STEPS)]
-)
-def test_stored_studies_are_accepted_by_later_versions(folder: Path, what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", TO_STORE)
+def test_stored_studies_are_accepted_by_later_versions(name: str, tmp_path: Path) -> None:
     """By both verifiers."""
-    check_stored(stored_at(folder, what), tmp_path)
+    stored = json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))
+    public, study, read = tmp_path / "public.csv", Study.parse(stored["study"]), MemoryBoard()
+    public.write_text(stored["public"], encoding="utf-8")
+    read.entries.extend(bytes.fromhex(text) for text in stored["entries"])
+    report = verify(stored["study"], stored["public"], read.entries)
+    assert report.accepted
+    assert ("the result follows from the sum" in report.holds) == is_verifiable(study)
+    checks = examine(study, PublicSamples.of(study, public), read).checks
+    assert accepted(checks, verifiable=is_verifiable(study))
 
 
 @pytest.mark.parametrize("what", ["statistic", "psgd", "pathak"])
-def test_a_study_that_is_not_over_is_not_accepted(recordings: Any, what: str) -> None:
-    recording: Recording = recordings(what)
+def test_a_study_that_is_not_over_is_not_accepted(recordings: Recordings, what: str) -> None:
+    recording = recordings(what)
     for length in range(0, len(recording.entries), 5):
-        report = recording.with_entries(recording.entries[:length]).second()
-        assert not report.accepted
+        assert not recording.with_entries(recording.entries[:length]).second.accepted
 
 
-@pytest.mark.parametrize("what", RECORDED)
-def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: Any, what: str) -> None:
+@pytest.mark.parametrize("what", [*sampled(dict.fromkeys(what for what, _ in CHANGES.values()), 3)])
+def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: Recordings, what: str) -> None:
     """So what is refused below is refused for its change."""
-    for tamper in (messages(lambda recording, posts: None), model(lambda fields: None), resigned()):
-        assert tamper(recordings(what)).second().accepted
-    if what != "pathak":
-        assert ballot(lambda payload: payload)(recordings(what)).second().accepted
+    changes: list[Change] = [messages(lambda recording, posts: None), model(lambda fields: None), resigned()]
+    changes += [] if what == "pathak" else [ballot(unchanged)]
+    changes += [noise(unchanged)] if what == "holders" else []
+    for change in changes:
+        assert change(recordings(what)).second.accepted
 
 
-@pytest.mark.parametrize("change", sampled(TAMPERED))
-def test_changed_boards_are_refused(recordings: Any, change: str) -> None:
+@pytest.mark.parametrize("name", sampled(CHANGES))
+def test_changed_boards_are_refused(recordings: Recordings, name: str) -> None:
     """By the second verifier and by `psephos verify`."""
-    what, tamper = TAMPERED[change]
-    check_refused(recordings(what), tamper(recordings(what)))
+    what, change = CHANGES[name]
+    changed = change(recordings(what))
+    assert changed.entries != recordings(what).entries
+    check_refused(changed)
 
 
-@pytest.mark.parametrize("change", OF_STUDY)
-def test_changed_studies_are_refused(recordings: Any, change: str) -> None:
-    what, pattern, other = OF_STUDY[change]
-    recording: Recording = recordings(what)
-    text = recording.made.study.text()
+@pytest.mark.parametrize("name", OF_STUDY)
+def test_changed_studies_are_refused(recordings: Recordings, name: str) -> None:
+    what, pattern, other = OF_STUDY[name]
+    text = recordings(what).made.study.text()
     changed = re.sub(pattern, other, text, count=1)
     assert changed != text
     try:
-        report = verify(changed, recording.public.read_text(encoding="utf-8"), list(recording.entries))
+        report = verify(changed, recordings(what).public_text, list(recordings(what).entries))
     except Refused:
         return
     assert not report.accepted
 
 
 @pytest.mark.parametrize("edit", [("yes", "no"), ("x,z", "z,x"), ("\n", "\n0.5,no\n")])
-def test_changed_public_samples_are_refused(recordings: Any, edit: tuple[str, str]) -> None:
-    recording: Recording = recordings("pathak")
-    text = recording.public.read_text(encoding="utf-8").replace(*edit, 1)
+def test_changed_public_samples_are_refused(recordings: Recordings, edit: tuple[str, str]) -> None:
+    recording = recordings("pathak")
     with pytest.raises(Refused):
-        verify(recording.made.study.text(), text, list(recording.entries))
+        verify(recording.made.study.text(), recording.public_text.replace(*edit, 1), list(recording.entries))
 
 
-def test_the_layout_of_a_study_file_does_not_matter(recordings: Any) -> None:
-    recording: Recording = recordings("statistic")
+@pytest.mark.parametrize("name", ["low", "high", "labelled"])
+def test_a_regression_of_another_plan_than_that_of_the_public_file_is_refused(name: str, tmp_path: Path) -> None:
+    """The last bit of a bound; everything else follows from the plan that the study states."""
+    path = public_file(tmp_path, "regression")
+    value: Any = record("regression", path).made.study.parameters[name]
+    other = value + 1 if name == "labelled" else float(np.nextafter(value, np.inf))
+    changed = record("regression", path, parameters={name: other})
+    assert changed.second.fails == [f"the {name} of the plan differ from the public file's"]
+    assert not accepted(changed.evidence.checks, verifiable=True)
+
+
+@pytest.mark.parametrize("terms", [{"confirmations": 2}, {"parameters": {"colluders": 3}}])
+def test_noise_of_holders_needs_confirmations_and_an_honest_holder(
+    recordings: Recordings, terms: dict[str, Any], tmp_path: Path
+) -> None:
+    """Nobody can make such a study, and the second verifier refuses its board."""
+    with pytest.raises((StudyError, ValueError)):
+        record("holders", public_file(tmp_path), **terms)
+    text = recordings("holders").made.study.text().replace("confirmations = 3", "confirmations = 2")
+    if "parameters" in terms:
+        text = recordings("holders").made.study.text().replace("noise_from", "colluders = 3\nnoise_from")
+    study = board.Study(text)
+    public = Public(study, recordings("holders").public_text)
+    with pytest.raises(Refused):
+        _ = plan_of(study, public).share
+
+
+def test_entries_beyond_what_a_member_may_post_do_not_count(recordings: Recordings) -> None:
+    """A ballot behind as many bytes as leave room for it counts; with one byte more, nobody reads it."""
+    for room, counts in ((0, True), (-1, False)):
+        changed = flooded(room)(recordings("regression"))
+        assert changed.second.accepted == counts
+        assert accepted(changed.evidence.checks, verifiable=True) == counts
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"key_bits": 4096}, {"protocol": "psgd", "parameters": {"sizes": "9 9"}}, {"parameters": {"steps": 30}}],
+)
+def test_both_implementations_leave_members_as_many_bytes(changed: dict[str, Any]) -> None:
+    study = trial(**changed).study
+    second = board.Study(study.text())
+    assert {role: second.most_bytes(role) for role in second.keys} == study.members.limits
+
+
+def test_the_layout_of_a_study_file_does_not_matter(recordings: Recordings) -> None:
+    recording = recordings("statistic")
     text = "# another layout\n" + recording.made.study.text().replace(" = ", "=")
-    assert verify(text, recording.public.read_text(encoding="utf-8"), list(recording.entries)).accepted
+    assert verify(text, recording.public_text, list(recording.entries)).accepted
 
 
 def test_the_command_reads_the_file_of_a_board(
-    recordings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recording: Recording = recordings("psgd")
-    study = tmp_path / "study.toml"
+    recording, study = recordings("psgd"), tmp_path / "study.toml"
     study.write_text(recording.made.study.text(), encoding="utf-8")
     for entries, status in ((recording.entries, 0), (recording.entries[:-1], 1)):
-        board = tmp_path / f"board {status}"
-        with sqlite3.connect(board) as connection:
+        path = tmp_path / f"board {status}"
+        with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, data BLOB)")
             connection.executemany("INSERT INTO entries VALUES (?, ?)", enumerate(entries, 1))
         connection.close()
-        assert main([str(study), str(recording.public), str(board)]) == status
+        assert main([str(study), str(recording.public), str(path)]) == status
     assert "holds  the result follows from the sum" in capsys.readouterr().out
