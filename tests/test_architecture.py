@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -27,24 +26,33 @@ FRONT = {"psephos._front"}
 MACHINE_LEARNING = {"sklearn", "pandas", "torch", "joblib"}
 
 
-def imported(source: str) -> set[str]:
-    """Names of everything a module imports, wherever in it, `importlib` calls with a literal included; ours by package
-    (`psephos.curator`), others by their top level."""
+def imports(source: str, *, loaded: bool = False) -> set[str]:
+    """Full names of all that a module imports, `importlib` calls with a literal included; `loaded`: when it is imported
+    itself, not in functions or for types only."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    todo: list[ast.AST] = [*ast.parse(source).body]
+    while todo:
+        node = todo.pop()
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            if node.module == "psephos":
-                names |= {f"psephos.{alias.name}" for alias in node.names}
-            elif node.module:
-                names.add(node.module)
+            names |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in {"import_module", "__import__"} and isinstance(node.args[0].value, str):
-                names.add(node.args[0].value)
-    return {".".join(name.split(".")[: 2 if name.startswith("psephos") else 1]) for name in names}
+            names |= {str(node.args[0].value)} if called in {"import_module", "__import__"} else set()
+        if loaded and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+        elif not (loaded and isinstance(node, ast.FunctionDef | ast.Lambda)):
+            todo += ast.iter_child_nodes(node)
+    return names
+
+
+def packages(source: str) -> set[str]:
+    """Of what a module imports, ours by package (`psephos.curator`), others by their top level."""
+    return {".".join(name.split(".")[: 2 if name.startswith("psephos") else 1]) for name in imports(source)} - {
+        "psephos"
+    }
 
 
 def own(package: str) -> Iterator[Path]:
@@ -59,7 +67,7 @@ MODULES = [pytest.param(package, path, id=str(path.relative_to(ROOT))) for packa
 
 @pytest.mark.parametrize(("package", "path"), MODULES)
 def test_imports_point_one_way(package: str, path: Path) -> None:
-    names = imported(path.read_text(encoding="utf-8"))
+    names = packages(path.read_text(encoding="utf-8"))
     ours = {name for name in names if name.startswith("psephos")}
     allowed = MAY_IMPORT.get(package, ours) | (FRONT if path == ROOT / package / "__init__.py" else set())
     assert ours <= allowed, f"{path.relative_to(ROOT)} may not import {sorted(ours - allowed)}"
@@ -67,34 +75,15 @@ def test_imports_point_one_way(package: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "protocol").rglob("*.py")), ids=lambda p: p.name)
-def test_protocol_knows_no_machine_learning(path: Path) -> None:
-    assert not imported(path.read_text(encoding="utf-8")) & MACHINE_LEARNING
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "protocol").rglob("*.py")), ids=lambda p: p.name)
-def test_no_cryptography_knows_what_a_vector_means(path: Path) -> None:
-    ours = {
-        name for name in loaded(ast.parse(path.read_text(encoding="utf-8"))) if name.startswith("psephos.protocol.")
-    }
-    modules = {".".join(name.split(".")[:3]) for name in ours}
+def test_protocol_knows_no_machine_learning_and_no_cryptography_what_a_vector_means(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert not packages(source) & MACHINE_LEARNING
+    modules = {".".join(name.split(".")[:3]) for name in imports(source, loaded=True)}
+    ours = {name for name in modules if name.startswith("psephos.protocol.")}
     if path.parent.name == "grids":
-        assert modules <= {"psephos.protocol.grids", "psephos.protocol.errors"}
+        assert ours <= {"psephos.protocol.grids", "psephos.protocol.errors"}
     else:
-        assert "psephos.protocol.grids" not in modules
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import psephos.curator.tally",
-        "from psephos.curator import tally",
-        "def f():\n    import psephos.curator",
-        "import importlib\nimportlib.import_module('psephos.curator.tally')",
-        "__import__('psephos.curator')",
-    ],
-)
-def test_the_import_check_finds_every_kind_of_import(source: str) -> None:
-    assert "psephos.curator" in imported(source)
+        assert "psephos.protocol.grids" not in ours
 
 
 @pytest.mark.parametrize("package", ["protocol", "parties", "curator"])
@@ -119,25 +108,8 @@ def test_a_folder_of_a_checkout_is_not_a_second_package() -> None:
 # -- circles
 
 
-def loaded(tree: ast.Module) -> set[str]:
-    """What a module imports when it is imported itself: not in functions, not for types only."""
-    names: set[str] = set()
-    todo: list[ast.AST] = [*tree.body]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            todo += node.orelse
-        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
-            todo += ast.iter_child_nodes(node)
-    return names
-
-
 def graph(sources: dict[str, str]) -> dict[str, set[str]]:
-    return {name: loaded(ast.parse(source)) & sources.keys() - {name} for name, source in sources.items()}
+    return {name: imports(source, loaded=True) & sources.keys() - {name} for name, source in sources.items()}
 
 
 def module_name(package: str, path: Path) -> str:
@@ -150,14 +122,6 @@ def test_there_are_no_import_cycles() -> None:
     sources = {module_name(p, path): path.read_text(encoding="utf-8") for p in PACKAGES for path in own(p)}
     assert len(sources) > 100
     graphlib.TopologicalSorter(graph(sources)).prepare()  # CycleError names the circle
-
-
-def test_an_import_cycle_is_detected() -> None:
-    apart = "def f() -> None:\n    import a\nif TYPE_CHECKING:\n    import a"
-    graphlib.TopologicalSorter(graph({"a": "import b", "b": "from c import x", "c": apart})).prepare()
-    circle = graph({"a": "import b", "b": "from p import c", "p.c": "class C:\n    import a"})
-    with pytest.raises(graphlib.CycleError):
-        graphlib.TopologicalSorter(circle).prepare()
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -188,17 +152,6 @@ EXCEPTIONS = {"results/page.py": {"audit"}}
 """A report shows what the audit expects of a run's protocol."""
 
 
-def parts_imported(source: str) -> set[str]:
-    """The parts of `psephos` that a module imports, wherever in it."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("psephos.")}
-
-
 @pytest.mark.parametrize("part", LAYERS)
 def test_a_part_imports_only_the_layers_below_it(part: str) -> None:
     inside = ROOT / "psephos" / part
@@ -206,7 +159,8 @@ def test_a_part_imports_only_the_layers_below_it(part: str) -> None:
     below = LAYERS[part] | {part, "_front", "__version__", *PACKAGES[:3]}
     for path in paths:
         allowed = below | EXCEPTIONS.get(str(path.relative_to(ROOT / "psephos")), set())
-        above = parts_imported(path.read_text(encoding="utf-8")) - allowed
+        names = packages(path.read_text(encoding="utf-8"))
+        above = {name.split(".")[1] for name in names if name.startswith("psephos.")} - allowed
         assert not above, f"{path.relative_to(ROOT)} may not import {sorted(above)}"
 
 
@@ -230,11 +184,6 @@ def test_a_study_loads_nothing_of_the_simulator() -> None:
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
-def test_an_import_of_a_higher_layer_is_found() -> None:
-    assert parts_imported("def f():\n    from psephos.simulation import sums") == {"simulation"}
-    assert parts_imported("import psephos.study.verify\nfrom psephos import audit") == {"study", "audit"}
-
-
 # -- SQLite
 
 DATABASE = "protocol/storage/database.py"
@@ -255,35 +204,6 @@ def opens_sqlite(source: str) -> bool:
 def test_sqlite_is_opened_in_one_module() -> None:
     opening = [path for package in PACKAGES for path in own(package) if opens_sqlite(path.read_text(encoding="utf-8"))]
     assert [str(path.relative_to(ROOT)) for path in opening] == [DATABASE]
-
-
-def test_every_way_of_opening_sqlite_is_found() -> None:
-    assert opens_sqlite("import sqlite3\ndef f():\n    return sqlite3.connect('file')")
-    assert opens_sqlite("from sqlite3 import connect")
-    assert not opens_sqlite("import sqlite3\nerror = sqlite3.Error")
-
-
-# -- names
-
-
-def class_names(source: str) -> list[str]:
-    """The public classes at the top level of a module."""
-    classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
-    return [name for name in classes if not name.startswith("_")]
-
-
-def test_no_class_name_has_two_meanings() -> None:
-    places: dict[str, list[str]] = {}
-    for package in PACKAGES:
-        for path in own(package):
-            for name in class_names(path.read_text(encoding="utf-8")):
-                places.setdefault(name, []).append(str(path.relative_to(ROOT)))
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
-
-
-def test_class_names_are_public_and_at_the_top_level() -> None:
-    source = "class A:\n    class Inner: pass\nclass _B: pass\ndef f():\n    class C: pass"
-    assert class_names(source) == ["A"]
 
 
 # -- sizes
@@ -320,17 +240,6 @@ def test_functions_are_small() -> None:
         for what in too_large(path.read_text(encoding="utf-8"))
     ]
     assert violations == []
-
-
-def test_large_functions_are_detected() -> None:
-    arguments, long = ", ".join("abcdefgh"), "\n    x = 1" * 59
-    assert list(too_large(f"def f({arguments}): pass\ndef g(self, {arguments}): pass\ndef h(): {long}")) == []
-    assert list(too_large(f"def f({arguments}, *, i): pass")) == ["f: 9 arguments"]
-    assert list(too_large(f"def f({arguments}, **i): pass")) == ["f: 9 arguments"]
-    assert list(too_large(f"def f():\n    'What f does.'{long}")) == []
-    assert list(too_large(f"def f():\n    'What f does.'{long}\n    x = 1")) == ["f: 61 lines"]
-    assert list(too_large(f"# wide: the terms of the paper\ndef f({arguments}, i): pass")) == []
-    assert list(too_large(f"def f(  # long: a table\n): {long}\n    x = 1")) == []
 
 
 # -- what importing loads
@@ -385,21 +294,7 @@ def test_every_exported_name_exists(package: str) -> None:
         _ = front.nothing_of_the_kind
 
 
-def test_exported_names_can_be_imported() -> None:
-    program = "from psephos.protocol import Ballot, Budget, MessageBoard, PsephosError"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
-
-
-def test_the_package_is_typed() -> None:
-    assert files("psephos").joinpath("py.typed").is_file()
-
-
 # -- adversarial roles of the tests
-
-
-def is_super(value: ast.expr) -> bool:
-    """Return whether an expression is a call of `super()`."""
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "super"
 
 
 def dead_overrides(source: str, product_methods: set[str]) -> list[str]:
@@ -408,7 +303,8 @@ def dead_overrides(source: str, product_methods: set[str]) -> list[str]:
     A renamed method leaves such an override behind, and the role that should lie is honest.
     """
     nodes, dead = list(ast.walk(ast.parse(source))), []
-    called = {node.attr for node in nodes if isinstance(node, ast.Attribute) and not is_super(node.value)}
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    called = {node.attr for node in attributes if ast.unparse(node.value) != "super()"}
     for node in nodes:
         if isinstance(node, ast.ClassDef) and node.bases:
             names = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
@@ -425,8 +321,42 @@ def test_overrides_of_the_tests_override_something() -> None:
             assert dead_overrides(text, product) == [], path
 
 
-def test_an_override_of_a_renamed_method_is_found() -> None:
-    source = "class Liar(Honest):\n    def _old(self):\n        return super()._old()\n"
-    source += "    def _new(self):\n        return 1\n"
-    assert dead_overrides(source, {"_new"}) == ["Liar._old"]
-    assert dead_overrides(source + "    def start(self):\n        return self._old()\n", {"_new", "start"}) == []
+# -- what these tests look for is found
+
+APART = "def f() -> None:\n    import a\nif TYPE_CHECKING:\n    import a"
+LIAR = (
+    "class Liar(Honest):\n    def _old(self):\n        return super()._old()\n    def _new(self):\n        return 1\n"
+)
+ARGUMENTS, LONG = ", ".join("abcdefgh"), "\n    x = 1" * 59
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import psephos.curator.tally",
+        "from psephos.curator import tally",
+        "from psephos import curator",
+        "def f():\n    import psephos.curator",
+        "import importlib\nimportlib.import_module('psephos.curator.tally')",
+        "__import__('psephos.curator')",
+    ],
+)
+def test_every_kind_of_import_is_found(source: str) -> None:
+    assert "psephos.curator" in packages(source)
+
+
+def test_what_is_not_allowed_is_found() -> None:
+    graphlib.TopologicalSorter(graph({"a": "import b", "b": "from c import x", "c": APART})).prepare()
+    with pytest.raises(graphlib.CycleError):
+        graphlib.TopologicalSorter(
+            graph({"a": "import b", "b": "from p import c", "p.c": "class C:\n    import a"})
+        ).prepare()
+    assert opens_sqlite("import sqlite3\ndef f():\n    return sqlite3.connect('file')")
+    assert opens_sqlite("from sqlite3 import connect")
+    assert not opens_sqlite("import sqlite3\nerror = sqlite3.Error")
+    assert dead_overrides(LIAR, {"_new"}) == ["Liar._old"]
+    assert dead_overrides(LIAR + "    def start(self):\n        return self._old()\n", {"_new", "start"}) == []
+    fine = f"def f({ARGUMENTS}): pass\ndef g(self, {ARGUMENTS}): pass\ndef h(): {LONG}\n# wide: why\n"
+    assert list(too_large(f"{fine}def i({ARGUMENTS}, j): pass\ndef k(  # long: a table\n): {LONG}\n    x = 1")) == []
+    assert list(too_large(f"def f({ARGUMENTS}, **i): pass")) == ["f: 9 arguments"]
+    assert list(too_large(f"def f():\n    'What f does.'{LONG}\n    x = 1")) == ["f: 61 lines"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -170,21 +170,13 @@ def asks() -> dict[str, Ask]:
     def release(store: FailingStore, name: int) -> bytes:
         return said_by(PublishStage(study, lambda: os.urandom(8), OnceLedger(store, "curator")))
 
-    all_asks = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release)
-    return {ask.__name__: ask for ask in all_asks}
+    return {
+        ask.__name__: ask for ask in (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release)
+    }
 
 
 _KINDS = ("fails", "dies before", "dies after")
-_NAMES = (
-    "ledger",
-    "votes",
-    "parameters",
-    "opening",
-    "fixed_noise",
-    "gradient",
-    "step_opening",
-    "release",
-)
+_NAMES = ("ledger", "votes", "parameters", "opening", "fixed_noise", "gradient", "step_opening", "release")
 
 
 def answer_of(ask: Ask, store: FailingStore, name: int, fault: Fault | None = None) -> bytes | None:
@@ -198,19 +190,12 @@ def answer_of(ask: Ask, store: FailingStore, name: int, fault: Fault | None = No
         store.fault = None
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp())
-    yield place
-    shutil.rmtree(place)
-
-
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("what", _NAMES)
-def test_once_holds_whichever_statement_fails(asks: dict[str, Ask], what: str, kind: str, folder: Path) -> None:
+def test_once_holds_whichever_statement_fails(asks: dict[str, Ask], what: str, kind: str, tmp_path: Path) -> None:
     """The first to ask meets a fault; then all names are tried, by it or its successor and by another object."""
     for statement in range(1, 100):
-        place = folder / str(statement)
+        place = tmp_path / str(statement)
         place.mkdir(mode=0o700)
         path = place / "store"
         fault = Fault(statement, kind)

@@ -47,13 +47,6 @@ def test_make_test_all_leaves_out_nothing_and_ci_runs_it() -> None:
     assert "make test-all\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_the_readme_and_contributing_name_both_commands(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert re.search(r"^make test ", text, re.MULTILINE)
-    assert re.search(r"^make test-all ", text, re.MULTILINE)
-
-
 @pytest.mark.parametrize("tier", TIERS)
 def test_every_tier_has_tests_and_is_explained(tier: str) -> None:
     files = [path for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]

@@ -69,6 +69,10 @@ def of_messages(messages: Iterable[SentMessage]) -> dict[str, str]:
     return {kind: digest.hexdigest()[:16] for kind, digest in digests.items()}
 
 
+def _short(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 def tally(proofs: Any) -> dict[str, str]:
     context = AnalysisContext(seed=1, views=1)
     setting = make_setting(context.coins("world"), key_bits=512)
@@ -118,9 +122,8 @@ def board() -> dict[str, str]:
     entries = [seat.sign(Post("board", join_message(made.study.digest, sealing.public), "join"))]
     entries.append(seat.sign(Post("board", frame(Kind.BALLOT, made.study.digest, b"ballot"), "cast")))
     texts = {"study": made.study.text().encode(), "session": made.study.digest, "keyed": made.study.ceremony().digest}
-    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in texts.items()} | {
-        f"entry {place}": hashlib.sha256(data).hexdigest()[:16] for place, data in enumerate(entries)
-    }
+    texts |= {f"entry {place}": data for place, data in enumerate(entries)}
+    return {name: _short(data) for name, data in texts.items()}
 
 
 def digests() -> dict[str, str]:
@@ -153,7 +156,7 @@ def digests() -> dict[str, str]:
         "fingerprint": fingerprint(key.verification_key.raw).encode(),
         "card": IdentityCard("A hospital", key.verification_key).text(key).encode(),
     }
-    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in known.items()}
+    return {name: _short(data) for name, data in known.items()}
 
 
 def draws() -> dict[str, str]:
@@ -168,11 +171,9 @@ def draws() -> dict[str, str]:
         "Polya share": PolyaShares(4, 5, 3, Fraction(25, 2)).share,
         "discrete Gaussian share": DiscreteGaussianShares(4, 5, 3, Fraction(3000)).share,
     }
-    return {name: _short(str([int(n) for n in draw(SimulationRandomness(1, name))])) for name, draw in laws.items()}
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {
+        name: _short(str([int(n) for n in draw(SimulationRandomness(1, name))]).encode()) for name, draw in laws.items()
+    }
 
 
 RUNS: dict[str, Callable[[], dict[str, str]]] = {

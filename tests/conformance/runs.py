@@ -36,28 +36,11 @@ class CeremonyCast(Cast):
     key_bits: int | None = SMALLEST_CEREMONY
 
 
-def runs_of(specs: Iterable[str], studies: Sequence[str]) -> dict[str, tuple[type[Cast], str]]:
-    """Return how each run is made: the class of its study, and the name of the study.
-
-    Args:
-        specs: the names of all protocols.
-        studies: the names of the small studies.
-
-    Raises:
-        LookupError: a protocol has no small study, so that no conformance test would cover it.
-    """
-    missing = [name for name in specs if name not in studies]
-    if missing:
-        raise LookupError(
-            f"the conformance tests have no run of {', '.join(missing)}: add a small study of it to `fields_of` and "
-            "`EVERY` in tests/psephos/study/cast.py, and its messages to `MESSAGES` in "
-            "tests/conformance/test_transcripts.py"
-        )
-    return {**{study: (DealtCast, study) for study in studies}, "ceremony": (CeremonyCast, "average")}
-
-
-RUNS = runs_of(SPECS, ALL)
-"""How each run is made: the class of its study, and the name of the study."""
+RUNS: dict[str, tuple[type[Cast], str]] = {
+    **{study: (DealtCast, study) for study in ALL},
+    "ceremony": (CeremonyCast, "average"),
+}
+"""The class of the study of each run, and its name."""
 
 VARIANTS = set(RUNS) - {*SPECS, "ceremony"}
 """Runs whose roles are those of another run."""
@@ -78,14 +61,7 @@ EVERY_RUN = [pytest.param(name, marks=tier(name)) for name in RUNS]
 
 @dataclass(frozen=True)
 class Call:
-    """One message that a role received.
-
-    Attributes:
-        role: name of the role.
-        state: its state before.
-        entry: the message.
-        step: what the role returned.
-    """
+    """One message that a role received, the state before it and the step that was returned."""
 
     role: str
     state: Any
@@ -114,15 +90,8 @@ class RecordingRole(DelegatingRole):
 
 
 class Run:
-    """A study that was run to its end.
-
-    Attributes:
-        cast: the study and its roles.
-        calls: every message that a role received, in order.
-        posts: every message that a role sent after its start, with the sender's name.
-        stores: the store of each role.
-        states: the last state of each role.
-    """
+    """A study that was run to its end: each message that a role received, each that one sent after its start with the
+    sender's name, the stores and the last states."""
 
     def __init__(self, cast: Cast) -> None:
         self.cast = cast
@@ -156,15 +125,8 @@ def run_of(protocol: str) -> Run:
 
 
 def run_to_the_end(cast: Cast, agent_of: Callable[[str], Agent]) -> None:
-    """Let all agents take steps until each has the result. The curator closes the vote when it is ready.
-
-    Args:
-        cast: the study.
-        agent_of: returns the agent of a role; it may construct the agent again for each step.
-
-    Raises:
-        AssertionError: a role still waits for messages when nobody acts any more.
-    """
+    """Let all agents take steps until each has the result, and the curator close the vote when it is ready; `agent_of`
+    may construct an agent again for each step."""
     while True:
         if any([moved(agent_of(name).step) for name in cast.names]):  # noqa: C419 - all of them take a turn
             continue
@@ -190,10 +152,7 @@ class Crash(Exception):
 
 class CrashBoard:
     """A board at which every agent crashes twice for each entry: before the entry is posted, and after it is posted.
-
-    Attributes:
-        attempts: by author and place, the bytes of every attempt to post an entry.
-    """
+    Every attempt to post one is kept by author and place."""
 
     def __init__(self, board: Board) -> None:
         self._board = board

@@ -1,4 +1,4 @@
-"""phe on the other side: it opens our ciphertexts, we open its, packed plaintexts beyond its float range included."""
+"""phe on the other side: it opens our ciphertexts, packed ones included, and we open its."""
 
 from __future__ import annotations
 
@@ -67,16 +67,6 @@ def test_phe_decrypts_packed_vectors(
     assert plan.unpack(opened, len(rows)) == [sum(column) for column in zip(*rows, strict=True)]
 
 
-def test_packed_plaintexts_are_beyond_phes_floats(
-    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey
-) -> None:
-    """Why raw_decrypt: phe's own decrypt reads the upper third of the plaintexts as overflow or negative."""
-    plan = PackingPlan.for_key(private_key.public_key, length=511, addends=1)
-    vector = EncryptedVector.encrypt(Encryptor(private_key.public_key, expected=8), plan, [1] * 511)
-    raw = phe_private_key.raw_decrypt(int(vector.ciphertexts[0]))
-    assert raw == 2**511 - 1 > phe_private_key.public_key.max_int
-
-
 @given(st.floats(-1e100, 1e100), st.integers(-(2**100), 2**100))
 def test_encrypted_numbers_of_phe_under_our_keys(private_key: PrivateKey, real: float, integer: int) -> None:
     """A phe user takes our key as it is: floats, sums and products work and phe opens them with our private key."""
@@ -98,7 +88,9 @@ def test_our_ciphertexts_and_those_of_phe_add_up(
     )
 
 
-def test_foreign_keys_convert_in_both_directions(foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]) -> None:
+def test_foreign_keys_convert_in_both_directions_and_are_shared(
+    foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey],
+) -> None:
     public, private = foreign
     ours, ours_private = PublicKey.from_phe(public), PrivateKey.from_phe(private)
     for plaintext in (0, 1, 2**400, public.n - 1):
@@ -108,6 +100,10 @@ def test_foreign_keys_convert_in_both_directions(foreign: tuple[phe.PaillierPubl
     for mode in ("half", "short"):
         with pytest.raises(UnsuitableKeyError):
             Encryptor(ours, mode)
+    # sharing over the integers needs no safe primes, nor any form at all
+    threshold_key, shares = deal(PrivateKey.from_phe(private), holders=4, threshold=3)
+    ciphertext = mpz(public.raw_encrypt(2**300 + 7))
+    assert combine(threshold_key, {s.holder: s.partially_decrypt([ciphertext]) for s in shares[:3]}) == [2**300 + 7]
 
 
 @given(plaintexts)
@@ -116,14 +112,6 @@ def test_holders_of_shares_decrypt_ciphertexts_of_phe(private_key: PrivateKey, p
     ciphertext = mpz(phe.PaillierPublicKey(private_key.public_key.n).raw_encrypt(plaintext))
     parts = {share.holder: share.partially_decrypt([ciphertext]) for share in shares[1:]}
     assert combine(threshold_key, parts) == [plaintext]
-
-
-def test_foreign_keys_can_be_shared(foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]) -> None:
-    """Sharing over the integers needs no safe primes, nor any form at all."""
-    public, private = foreign
-    threshold_key, shares = deal(PrivateKey.from_phe(private), holders=4, threshold=3)
-    ciphertext = mpz(public.raw_encrypt(2**300 + 7))
-    assert combine(threshold_key, {s.holder: s.partially_decrypt([ciphertext]) for s in shares[:3]}) == [2**300 + 7]
 
 
 def test_agreement_with_phe_at_real_key_sizes(real_private_key: PrivateKey) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.protocol.roles import BOARD
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, kind_of
+from psephos.specs.registry import SPECS
 from tests.conformance.runs import EVERY_RUN, RUNS, Run, protocol_of, run_of
 from tests.psephos.study.cast import SAMPLES, DealtCast, FixedVotes, unit
 
@@ -28,30 +30,13 @@ SUM: set[Message] = {
 """The messages of a study of an encrypted sum, without partial decryptions."""
 TO_THE_CURATOR: set[Message] = {("holder", "curator", Kind.PARTIAL_DECRYPTION)}
 TO_EVERYBODY: set[Message] = {("holder", BOARD, Kind.PARTIAL_DECRYPTION)}
-CEREMONY: set[Message] = {
-    ("holder", BOARD, kind)
-    for kind in (
-        Kind.COMMITMENT,
-        Kind.SEED_COMMITMENTS,
-        Kind.SEED_CONTRIBUTIONS,  # each part is encrypted for one holder within the message
-        Kind.RESIDUE_PRODUCTS,
-        Kind.RESIDUE_DIFFERENCES,
-        Kind.OPENED_CANDIDATES,
-        Kind.MODULUS_SHARES,
-        Kind.EXPONENT_COMMITMENTS,
-        Kind.EXPONENT_SHARES,
-        Kind.TEST_VALUES,
-        Kind.TEST_DECRYPTION,
-    )
+CEREMONY = {
+    ("holder", BOARD, kind) for kind in CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT, Kind.FAILED_CEREMONY}
 }
+"""Of an honest one; each part of the seed contributions is encrypted for one holder within the message."""
+OF_ONE_SUM = ("tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation")
 MESSAGES: dict[str, set[Message]] = {
-    "tally": SUM | TO_THE_CURATOR,
-    "statistic": SUM | TO_THE_CURATOR,
-    "average": SUM | TO_THE_CURATOR,
-    "rehearsed": SUM | TO_THE_CURATOR,
-    "record": SUM | TO_THE_CURATOR,
-    "regression": SUM | TO_THE_CURATOR,
-    "evaluation": SUM | TO_THE_CURATOR,
+    **dict.fromkeys(OF_ONE_SUM, SUM | TO_THE_CURATOR),
     "psgd": SUM | TO_EVERYBODY | {("curator", BOARD, Kind.ANNOUNCEMENT), ("holder", BOARD, Kind.PUBLISHED_SUM)},
     "pathak": {
         ("curator", "party", Kind.PROPOSAL),
@@ -75,6 +60,12 @@ def messages_of(protocol: str, study: Study) -> set[Message]:
     return messages - TO_THE_CURATOR | TO_EVERYBODY if study.public and messages & TO_THE_CURATOR else messages
 
 
+def test_every_protocol_has_a_run_and_a_list_of_messages() -> None:
+    """One without has no small study in `fields_of` and `ALL` of tests/psephos/study/cast.py, or no messages here."""
+    assert set(SPECS) <= set(RUNS)
+    assert {protocol_of(name) for name in RUNS} == {*SPECS, "ceremony"} == set(MESSAGES)
+
+
 @pytest.mark.parametrize("protocol", EVERY_RUN)
 def test_messages_are_those_of_the_protocol(protocol: str) -> None:
     run = run_of(protocol)
@@ -91,7 +82,7 @@ def test_messages_to_one_role_are_encrypted(protocol: str) -> None:
 
 
 class OtherData(DealtCast):
-    """The same study, whose parties have other rows, labels and votes, and more rows where their number is private."""
+    """The same study, whose parties have other data, and more rows where their number is private."""
 
     def own(self, number: int) -> Any:
         generator = np.random.default_rng([self.seed + 1, number])
@@ -111,11 +102,8 @@ def test_number_order_and_length_of_messages_do_not_depend_on_private_data(proto
 
 
 def shapes(run: Run) -> dict[str, list[tuple[str, Kind, int]]]:
-    """Return the receiver, the kind and the length of every message of each role.
-
-    The length is 0 for the published result, which is released with noise, and for ballots with a proof of validity,
-    where it depends on the places of the columns that the challenge opens: they are uniform, a hash of ciphertexts.
-    """
+    """Return the receiver, kind and length of every message of each role; without the length of the result, which has
+    noise, and of proofs of validity, in which the places of random columns matter."""
     varying = {Kind.RESULT, Kind.BALLOT, Kind.NOISE_BALLOT} if run.cast.made.study.proofs == "valid" else {Kind.RESULT}
     messages: dict[str, list[tuple[str, Kind, int]]] = {name: [] for name in run.cast.names}
     for sender, post in run.posts:
