@@ -201,9 +201,12 @@ class Recording:
     def public_text(self) -> str:
         return self.public.read_text(encoding="utf-8")
 
-    @cached_property
     def evidence(self) -> BoardEvidence:
         """What `psephos verify` finds, with what it has computed."""
+        return self._evidence
+
+    @cached_property
+    def _evidence(self) -> BoardEvidence:
         board = MemoryBoard()
         board.entries.extend(self.entries)
         return examine(self.made.study, self.samples, board)
@@ -211,8 +214,8 @@ class Recording:
     @property
     def opened(self) -> OpenedSum:
         """The sum that the holders have opened."""
-        assert self.evidence.opened is not None
-        return self.evidence.opened
+        assert self.evidence().opened is not None
+        return self.evidence().opened
 
     @cached_property
     def second(self) -> Report:
@@ -249,7 +252,7 @@ def is_a(post: Post, kind: Kind) -> bool:
 @cache
 def _planned(path: Path, protocol: str, classes: int, epsilon: float, delta: float, unit: str) -> dict[str, Any]:
     """What a plan for the public file chooses."""
-    samples, regression = PublicSamples.read(path, "class", numeric_label=not classes), protocol == "regression"
+    samples, regression = PublicSamples.read(path, "class", predicts_number=not classes), protocol == "regression"
     privacy = PrivacyTerms(
         epsilon=epsilon, delta=delta, colluders=1, dropouts=1, **{"unit": unit} if regression else {}
     )
@@ -274,7 +277,7 @@ def record(what: str, public: Path, *, ceremony: bool = False, **fields: Any) ->
     terms["parameters"] = parameters | fields.get("parameters", {})
     if "minimum_ballots" in terms:
         terms["minimum_ballots"] = PARTIES - terms["parameters"].get("dropouts", 0)
-    samples = PublicSamples.read(public, "class", numeric_label=not terms.get("classes", THREE))
+    samples = PublicSamples.read(public, "class", predicts_number=not terms.get("classes", THREE))
     rows = len(samples.auxiliary.samples)
     made = trial(
         parties=PARTIES, **terms | {"public_table": samples.digest, "features": samples.features, "samples": rows}
@@ -377,13 +380,13 @@ def check_accepted(recording: Recording) -> None:
     follows = is_verifiable(recording.made.study)
     assert (recording.second.fails, recording.second.lacks) == ([], [])
     assert ("the result follows from the sum" in recording.second.holds) == follows
-    assert accepted(recording.evidence.checks, verifiable=follows)
+    assert accepted(recording.evidence().checks, verifiable=follows)
 
 
 def check_refused(changed: Recording) -> None:
     """Check that both verifiers refuse a changed study."""
     assert not changed.second.accepted
-    assert not accepted(changed.evidence.checks, verifiable=is_verifiable(changed.made.study))
+    assert not accepted(changed.evidence().checks, verifiable=is_verifiable(changed.made.study))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ Entries = Callable[[bounded.BoundedLayout], list[int]]
 
 def check_refused(changed: Recording, what: str) -> None:
     """Check that both verifiers refuse the ballot of party 1, or the noise of holder 1, and the study."""
-    report, evidence = changed.second, changed.evidence
+    report, evidence = changed.second, changed.evidence()
     assert not report.accepted
     if what.startswith("bounded, holders"):
         assert any("5 ballots count, 2 holders have added noise" in line for line in report.holds)
@@ -65,8 +65,8 @@ def check_refused(changed: Recording, what: str) -> None:
 
 
 def round_of(recording: Recording) -> Round:
-    assert recording.evidence.round is not None
-    return recording.evidence.round
+    assert recording.evidence().round is not None
+    return recording.evidence().round
 
 
 def _long(layout: bounded.BoundedLayout) -> list[int]:
@@ -168,7 +168,7 @@ def test_another_ballot_that_is_valid_counts(recordings: Recordings, what: str) 
     changed = Cheated(Cheat, what).of_party(recordings(what))
     assert any(line.startswith("5 ballots count; ") for line in changed.second.holds)
     assert any("another product" in why for why in changed.second.fails)
-    assert changed.evidence.counted == (0, 1, 2, 3, 4)
+    assert changed.evidence().counted == (0, 1, 2, 3, 4)
 
 
 def test_a_proof_is_bound_to_its_party(recordings: Recordings) -> None:

@@ -52,14 +52,14 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 def verdicts(recording: Recording) -> list[str]:
     """What `psephos verify` finds of the ceremony."""
-    return [check.verdict for check in recording.evidence.checks if check.what == WHAT]
+    return [check.verdict for check in recording.evidence().checks if check.what == WHAT]
 
 
 def test_a_study_with_a_ceremony_is_accepted(recording: Recording) -> None:
     assert any("messages of the ceremony make the key" in line for line in recording.second.holds)
     assert recording.second.accepted
     assert verdicts(recording) == ["holds"]
-    assert accepted(recording.evidence.checks, verifiable=True)
+    assert accepted(recording.evidence().checks, verifiable=True)
     assert messages(lambda recording, posts: None)(recording).second.accepted
 
 
@@ -113,7 +113,7 @@ def _number(which: int, change: Callable[[mpz, mpz], mpz]) -> Change:
     """Change a number of the first exponent commitments: of theta, two of a polynomial, one below S/4, then roots."""
 
     def apply(recording: Recording) -> Recording:
-        key = recording.evidence.key
+        key = recording.evidence().key
         assert key is not None
         n, quarter = mpz(key.key.n), recording.made.study.ceremony().step // 4
         bounds = [n, n**2, n**2, quarter]
@@ -218,7 +218,7 @@ def test_a_message_that_comes_again_is_ignored(recording: Recording) -> None:
 
     changed = messages(again)(recording)
     assert changed.second.accepted
-    assert accepted(changed.evidence.checks, verifiable=True)
+    assert accepted(changed.evidence().checks, verifiable=True)
 
 
 def test_only_a_trial_may_do_without_a_ceremony(recording: Recording) -> None:

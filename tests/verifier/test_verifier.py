@@ -144,7 +144,7 @@ def test_a_regression_of_another_plan_than_that_of_the_public_file_is_refused(na
     other = value + 1 if name == "labelled" else float(np.nextafter(value, np.inf))
     changed = record("regression", path, parameters={name: other})
     assert changed.second.fails == [f"the {name} of the plan differ from the public file's"]
-    assert not accepted(changed.evidence.checks, verifiable=True)
+    assert not accepted(changed.evidence().checks, verifiable=True)
 
 
 @pytest.mark.parametrize("terms", [{"confirmations": 2}, {"parameters": {"colluders": 3}}])
@@ -168,7 +168,7 @@ def test_entries_beyond_what_a_member_may_post_do_not_count(recordings: Recordin
     for room, counts in ((0, True), (-1, False)):
         changed = flooded(room)(recordings("regression"))
         assert changed.second.accepted == counts
-        assert accepted(changed.evidence.checks, verifiable=True) == counts
+        assert accepted(changed.evidence().checks, verifiable=True) == counts
 
 
 @pytest.mark.parametrize(
