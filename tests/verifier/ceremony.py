@@ -143,13 +143,7 @@ class Rounds:
         self._arrived: dict[int, dict[str, bytes]] = {}
 
     def next(
-        self,
-        kind: str,
-        batch: int,
-        stage: int,
-        length: int | Callable[[int], int],
-        *,
-        committed_in: int | None = None,
+        self, kind: str, batch: int, stage: int, length: int | Callable[[int], int], *, committed_in: int | None = None
     ) -> Iterator[tuple[int, Bytes]]:
         """The holders' numbers and bodies, behind batch and stage; `committed_in`: the stage of commitments to them."""
         promised = {}

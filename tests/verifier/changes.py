@@ -271,18 +271,10 @@ def _two_results(recording: Recording, posts: Posts) -> None:
     posts.append((author, replace(post, data=post.data.replace(b'"parties": 5', b'"parties": 4'))))
 
 
-_key, _posted_ballot, _confirmation, _opening, _published_sum, _share, _result = (
-    partial(edited, kind)
-    for kind in (
-        Kind.PUBLIC_KEY,
-        Kind.BALLOT,
-        Kind.CONFIRMATION,
-        Kind.PARTIAL_DECRYPTION,
-        Kind.PUBLISHED_SUM,
-        Kind.PUBLISHED_SHARE,
-        Kind.RESULT,
-    )
-)
+_key, _posted_ballot = partial(edited, Kind.PUBLIC_KEY), partial(edited, Kind.BALLOT)
+_confirmation, _opening = partial(edited, Kind.CONFIRMATION), partial(edited, Kind.PARTIAL_DECRYPTION)
+_published_sum, _share = partial(edited, Kind.PUBLISHED_SUM), partial(edited, Kind.PUBLISHED_SHARE)
+_result = partial(edited, Kind.RESULT)
 _THETA, _BASE = HEADER_BYTES + CIPHERTEXT + 16, HEADER_BYTES + 2 * CIPHERTEXT + 16
 _ZEROS = bytes(CIPHERTEXT)
 

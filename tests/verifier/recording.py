@@ -74,10 +74,8 @@ STUDIES: dict[str, tuple[str, dict[str, Any]]] = {
     "average": _of("average"),
     "average, two classes": _of("average", classes=TWO),
     "average, own data": _of(_AVERAGE),
-    "average, whitened": _of(_AVERAGE, method="whitened"),
     "statistic": _of(_VOTES, classes=TWO),
     "statistic, gaussian": _of(_VOTES, classes=TWO, delta=1e-6),
-    "statistic, degree 2": _of(_VOTES, classes=TWO, degree=2),
     "statistic, absent": _of(_VOTES, classes=TWO, absent=True),
     "own data": _of(_OWN, classes=TWO),
     "own data, gaussian": _of(_OWN, classes=TWO, delta=1e-6),
@@ -125,9 +123,7 @@ BOUNDED: dict[str, tuple[str, dict[str, Any]]] = {
     "bounded": _of(_VOTES, classes=TWO, proofs=_VALID),
     "bounded, gaussian": _of(_VOTES, classes=TWO, delta=1e-6, proofs=_VALID),
     "bounded, three parts of an entry": _of(_VOTES, classes=TWO, epsilon=0.01, proofs=_VALID),
-    "bounded, directions": _of(_OWN, classes=TWO, method="vote-directions", proofs=_VALID),
     "bounded, own data": _of(_OWN, classes=TWO, proofs=_VALID),
-    "bounded, whitened": _of(_OWN, classes=TWO, proofs=_VALID, **_WHITENED),
     "bounded, three classes": _of(_VOTES, degree=2, proofs=_VALID),
     "bounded, average": _of("average", proofs=_VALID),
     "bounded, average of own data": _of(_AVERAGE, proofs=_VALID),
@@ -137,13 +133,9 @@ BOUNDED: dict[str, tuple[str, dict[str, Any]]] = {
     "bounded, holders, gaussian": _of(_OWN, classes=TWO, delta=1e-6, proofs=_VALID, **_HOLDERS),
     "bounded, holders, three classes": _of(_VOTES, proofs=_VALID, **_HOLDERS),
     "bounded, record": _of("record", proofs=_VALID),
-    "bounded, record, three classes": _of("record, three classes", proofs=_VALID),
     "bounded, evaluation": _of("evaluation", proofs=_VALID),
-    "bounded, evaluation, parties": _of("evaluation", proofs=_VALID, **_UNIT),
-    "bounded, evaluation, number": _of("evaluation, number", proofs=_VALID),
     "bounded, regression": _of("regression", proofs=_VALID),
     "bounded, regression, parties": _of("regression", delta=0.0, proofs=_VALID, **_UNIT),
-    "bounded, regression, parties, gaussian": _of("regression", unit="party", proofs=_VALID),
 }
 """Studies with proofs of bounds, which take seconds."""
 
@@ -159,7 +151,7 @@ REHEARSED: dict[str, tuple[str, dict[str, Any]]] = {
 _ALL = STUDIES | BOUNDED | REHEARSED
 
 
-def public_file(folder: Path, what: str = "statistic") -> Path:
+def public_file(folder: Path, what: str = "public") -> Path:
     """Write the public samples of a study: numbers and text, or numbers with labels."""
     if what.startswith(("rehearsed", "regression", "bounded, regression")):
         draw = np.random.default_rng(0)

@@ -24,22 +24,8 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.proofs import bounded, codewords
 from psephos.protocol.proofs.field import PRIME
 from psephos.protocol.randomness import SYSTEM
-from tests.protocol.proofs.test_bounded import (
-    Cheat,
-    FittedMultiplicities,
-    HighDigit,
-    NegativeSlack,
-    NonzeroMask,
-    NoSlack,
-    SolvedCarries,
-    SolvedQuotients,
-    UnbalancedMask,
-    VanishingAnswer,
-    WrongInverse,
-    held,
-    packed,
-    slots_of,
-)
+from tests.protocol.proofs import test_bounded as cheats
+from tests.protocol.proofs.test_bounded import Cheat
 from tests.tiers import sampled
 from tests.verifier import bounded as second
 from tests.verifier import hashproof, paillier
@@ -101,11 +87,11 @@ class Cheated:
     def payload(self, layout: bounded.BoundedLayout, statement: bytes) -> bytes:
         """Return ciphertexts and a proof."""
         own = self.entries(layout)
-        slots = slots_of(layout, own)
+        slots = cheats.slots_of(layout, own)
         if self.lent:
             claims = self.cheat(statement, layout, own, [], Witness((), ()), SYSTEM)
-            slots = slots_of(layout, held(layout, claims))
-        plaintexts = packed(layout, slots)
+            slots = cheats.slots_of(layout, cheats.held(layout, claims))
+        plaintexts = cheats.packed(layout, slots)
         plaintexts[0] += self.added
         ciphertexts, witness = Encryptor(layout.key, mode="half").encrypt_with_witness(plaintexts)
         proof = self.cheat(statement, layout, own, ciphertexts, witness, SYSTEM).run()
@@ -128,21 +114,21 @@ class Cheated:
 THREE, WIDE, AVERAGE = "bounded, three classes", "bounded, three parts of an entry", "bounded, average"
 HOLDERS, NORMAL = "bounded, holders", "bounded, holders, gaussian"
 CHEATS: dict[str, Cheated] = {
-    "an entry above the range": Cheated(HighDigit, THREE, lent=True),
-    "multiplicities that fit a guessed alpha": Cheated(FittedMultiplicities, THREE, lent=True),
-    "a digit out of range with the inverse of a good one": Cheated(WrongInverse, THREE, lent=True),
-    "the same, and an answer that vanishes": Cheated(VanishingAnswer, THREE, lent=True),
-    "a long vector without slack": Cheated(NoSlack, AVERAGE, _long),
-    "a vector that is too long by one": Cheated(NegativeSlack, AVERAGE, _one_more),
-    "a long vector, slack and carries solved modulo p": Cheated(SolvedCarries, AVERAGE, _long),
-    "a long vector of three parts, slack and carries solved modulo p": Cheated(SolvedCarries, WIDE, _longest),
+    "an entry above the range": Cheated(cheats.HighDigit, THREE, lent=True),
+    "multiplicities that fit a guessed alpha": Cheated(cheats.FittedMultiplicities, THREE, lent=True),
+    "a digit out of range with the inverse of a good one": Cheated(cheats.WrongInverse, THREE, lent=True),
+    "the same, and an answer that vanishes": Cheated(cheats.VanishingAnswer, THREE, lent=True),
+    "a long vector without slack": Cheated(cheats.NoSlack, AVERAGE, _long),
+    "a vector that is too long by one": Cheated(cheats.NegativeSlack, AVERAGE, _one_more),
+    "a long vector, slack and carries solved modulo p": Cheated(cheats.SolvedCarries, AVERAGE, _long),
+    "a long vector of three parts, slack and carries solved modulo p": Cheated(cheats.SolvedCarries, WIDE, _longest),
     "a plaintext that is p more": Cheated(Cheat, THREE, added=PRIME),
-    "a plaintext that is p more, quotients solved modulo p": Cheated(SolvedQuotients, "bounded", added=PRIME),
-    "a mask that does not sum to 0": Cheated(UnbalancedMask, "bounded"),
-    "a mask that does not vanish": Cheated(NonzeroMask, "bounded, own data"),
-    "noise that is too long": Cheated(SolvedCarries, HOLDERS, _long),
-    "gaussian noise that is too long": Cheated(SolvedCarries, NORMAL, _long),
-    "noise with an entry out of range": Cheated(HighDigit, "bounded, holders, three classes", lent=True),
+    "a plaintext that is p more, quotients solved modulo p": Cheated(cheats.SolvedQuotients, "bounded", added=PRIME),
+    "a mask that does not sum to 0": Cheated(cheats.UnbalancedMask, "bounded"),
+    "a mask that does not vanish": Cheated(cheats.NonzeroMask, "bounded, own data"),
+    "noise that is too long": Cheated(cheats.SolvedCarries, HOLDERS, _long),
+    "gaussian noise that is too long": Cheated(cheats.SolvedCarries, NORMAL, _long),
+    "noise with an entry out of range": Cheated(cheats.HighDigit, "bounded, holders, three classes", lent=True),
 }
 
 

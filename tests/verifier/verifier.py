@@ -26,6 +26,8 @@ from tests.verifier.sums import check_sum, exposed
 
 PROTOCOLS = ("tally", "statistic", "average", "record", "regression", "evaluation", "rehearsed", "psgd", "pathak")
 """What this verifier covers."""
+Found = tuple[Result | None, str]
+"""The result of a protocol, and why there can be none yet."""
 
 
 def read_until_key(study: Study, messages: Iterator[Message], report: Report) -> Key | None:
@@ -109,15 +111,15 @@ def verify(study_text: str, public_text: str, entries: list[bytes]) -> Report:
     if report.fails and key is None and study.uses_key:
         return report
     rest = list(messages)
-    result, lacks = _protocol(study, public, key, rest, board.readable, report)
-    _result(study, public, rest, board.readable, result, lacks, report)
+    found = _protocol(study, public, key, rest, board.readable, report)
+    _result(study, public, rest, board.readable, found, report)
     return report
 
 
 def _protocol(
     study: Study, public: Public, key: Key | None, messages: list[Message], readable: list[Message], report: Report
-) -> tuple[Result | None, str]:
-    """Check the messages of the protocol; returns its result, and why there can be none yet."""
+) -> Found:
+    """Check the messages of the protocol."""
     if study.protocol == "pathak":
         return check_shares(study, messages, report)
     if key is None:
@@ -142,14 +144,9 @@ def _protocol(
 
 
 def _result(
-    study: Study,
-    public: Public,
-    messages: list[Message],
-    readable: list[Message],
-    result: Result | None,
-    lacks: str,
-    report: Report,
+    study: Study, public: Public, messages: list[Message], readable: list[Message], found: Found, report: Report
 ) -> None:
+    result, lacks = found
     published = [
         message.data
         for message in messages
