@@ -691,20 +691,6 @@ def test_a_role_runs_in_one_process_and_never_from_the_start_again(consortium: C
     assert board["entries"] == 2, "and has said nothing more"
 
 
-def test_entries_of_another_study_are_ignored(consortium: Consortium) -> None:
-    first, second = consortium.new(), consortium.new("second.toml", title="Another study")
-    consortium.join("north", first)
-    consortium.join("south", second)
-    text = psephos("status", second, "--board", consortium / "board.sqlite")
-    assert text.count("belongs to another study") == 2
-    assert re.search(r"^  party 0 +The north +has not joined$", text, re.M)
-    with pytest.raises(StudyError, match="no board"):
-        psephos("status", first, "--board", consortium / "nowhere.sqlite")
-    consortium.join("north", second)
-    with pytest.raises(StudyError, match="several studies"):
-        psephos("agent", consortium / "north")
-
-
 @pytest.mark.soak
 @pytest.mark.nats
 def test_trial_with_one_process_per_member(tmp_path: Path, nats_server: str) -> None:
@@ -715,15 +701,7 @@ def test_trial_with_one_process_per_member(tmp_path: Path, nats_server: str) -> 
     assert done.returncode == 0, done.stderr
     assert "All 4 members have the model that stands on the board" in done.stderr
     study = Study.read(tmp_path / "a/t/study.toml")
-    for words in (
-        "A trial in a/t: a curator and 3 parties.",
-        "`psephos agent NAME`",
-        f"The model and its card are in a/t/curator/{fingerprint(study.digest)}/released. To look on:",
-        "  psephos watch a/t/study.toml --board",
-        "nats-server, with the board, at tls://127.0.0.1:",
-        "  nats-server -c a/t/server/nats.conf &",
-    ):
-        assert words in done.stderr
+    assert f"a/t/curator/{fingerprint(study.digest)}/released" in done.stderr
     assert not (tmp_path / "a/t/board.sqlite").exists()
     if all(map(find_spec, ("starlette", "uvicorn"))):
         assert re.search(r"http://\S+ shows it while it runs", done.stderr)

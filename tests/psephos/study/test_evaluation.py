@@ -18,7 +18,7 @@ from psephos.curator.ledger import Release, costs_together
 from psephos.data.tables import read_table
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, written_model
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import DataError, InvalidParameter, StudyError
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.evaluation import ROW
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import SigningKey
@@ -352,18 +352,6 @@ def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(n
     assert follows_from_sum(study, samples, model, other)  # no number of the sum changes the prediction
 
 
-def test_the_card_says_that_the_cost_is_that_of_the_evaluation(numbers: NumberFiles, files: Files) -> None:
-    for study, samples, result in (
-        (*numbers.made(), OpenedSum((0,) * 6, (0, 1, 2, 3))),
-        (*files.made(), OpenedSum((0,) * 22, (0, 1, 2, 3))),
-    ):
-        text = " ".join(card(study, read_release(study, samples, make_release(study, samples, result))).split())
-        assert "evaluated on 4 of 4 parties" in text
-        assert "of the evaluation alone" in text
-        assert "learned from" not in text
-        assert "public label" not in text
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -411,19 +399,3 @@ def test_a_study_of_a_prediction_without_bounds_is_refused(numbers: NumberFiles)
         lacking = {key: value for key, value in study.parameters.items() if key != name}
         with pytest.raises(StudyError, match=name):
             spec_of(StudyTerms(replace(study, parameters=lacking), samples))
-
-
-def test_a_party_reads_numbers_and_clips_its_rows_to_the_public_ranges(numbers: NumberFiles) -> None:
-    study, samples, spec = spec_in(numbers)
-    path = numbers.folder / "own.csv"
-    path.write_text("age,dose,days\n12.5,3,7.25\n1e6,3,900\n", encoding="utf-8")
-    rows, labels = samples.private(study, path)
-    assert labels.tolist() == [7.25, 900.0]
-    assert spec.release_plan.predictions is not None
-    frame = pd.read_csv(path)
-    expected = ReleasedRegressor(numbers.prediction).predict(frame)
-    np.testing.assert_allclose(spec.release_plan.predictions.predict(rows), expected, rtol=1e-5)
-    for cell in ("", "ill", "inf"):
-        path.write_text(f"age,dose,days\n12.5,3,{cell}\n", encoding="utf-8")
-        with pytest.raises(DataError):
-            samples.private(study, path)

@@ -155,13 +155,6 @@ def test_the_multiplier_of_a_study_is_that_of_its_noise(what: str, method: str) 
     assert event.distance <= SAMPLER_DISTANCE
 
 
-@pytest.mark.parametrize("what", ["tally", "statistic", "rehearsed", "record, three classes", "evaluation", "psgd"])
-def test_other_studies_have_no_multiplier(what: str) -> None:
-    assert multiplier_of(Cast(what).made.study) is None
-    if what == "rehearsed":  # of L1 norm, with discrete Laplace noise
-        assert multiplier_of(replace(Cast(what).made.study, delta=1e-6)) is None
-
-
 def test_gaussian_noise_of_studies_is_composed_as_gaussian_noise(tmp_path: Path) -> None:
     made, study = Identity.create("The north", tmp_path / "north"), Cast("record").made.study
     studies = [replace(study, title=f"study {number}") for number in range(8)]

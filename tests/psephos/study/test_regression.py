@@ -185,25 +185,6 @@ def test_terms_that_cannot_be_are_refused(files: Files, change: dict[str, Any], 
         files.made(**change)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"coordinates": text} for text in ("AAAA", "%", "AA==")),
-        {"threshold": 0.0},
-        {"low": 2e6},
-        {"unit": "party"},
-        {"radius": 0.1},
-        {"unit": "party", "radius": 5.0},
-        {"unit": "party", "radius": -1.0},
-        {"rows": 0},
-    ],
-)
-def test_a_plan_that_cannot_be_is_refused(files: Files, change: dict[str, Any]) -> None:
-    study, samples = files.made()
-    with pytest.raises(StudyError):
-        spec_in(replace(study, parameters={**study.parameters, **change}), samples)
-
-
 def test_only_a_regression_has_no_classes(files: Files) -> None:
     study, _ = files.made()
     for change in ({"classes": ("a", "b")}, {"label": ""}, {"protocol": "record"}):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -127,23 +126,6 @@ def test_a_model_against_the_study_is_refused(
     read_release(study, samples, changed(good))
     with pytest.raises(AgreementError, match=f"differs from the study in .*{what}"):
         read_release(study, samples, changed(bad))
-
-
-def test_a_calibration_that_nobody_agreed_on_is_refused(study: Study, samples: PublicSamples) -> None:
-    two = replace(study, classes=("a", "b"))
-    content = make_release(two, samples, OpenedSum(tuple(k % 4 for k in range(12)), (0, 1, 2, 3)))
-    model = msgspec.structs.replace(msgspec.json.decode(content, type=Model), calibration=(2.0, 0.0))
-    with pytest.raises(AgreementError, match="calibration"):
-        read_release(two, samples, written_model(model))
-
-
-def test_a_model_of_other_columns_is_refused(study: Study, samples: PublicSamples, tmp_path: Path) -> None:
-    frame = pd.DataFrame(np.random.default_rng(2).normal(size=(12, 2)), columns=["x", "z"])
-    frame.assign(ward=["A", "B", "C"] * 4).to_csv(tmp_path / "public.csv", index=False)
-    other = PublicSamples.read(tmp_path / "public.csv", "class")
-    model = msgspec.json.decode(make_release(study, samples, OPENED), type=Model)
-    with pytest.raises(AgreementError, match="encoding"):
-        read_release(study, samples, written_model(msgspec.structs.replace(model, encoding=other.encoding)))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff{}", b"[" * 100_000], ids=["nothing", "empty", "bytes", "deep"])

@@ -8,14 +8,12 @@ import pytest
 
 from psephos.audit.rounds import short_key
 from psephos.curator.tally import Tally
-from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.holder import KeyHolder
 from psephos.parties.party import VotingParty
 from psephos.protocol.errors import BudgetExceededError
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.protocol.study.stages import JoinStage, KeyStage, PublishStage, ResultWatcher
-from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.protocol.study.stages import JoinStage, PublishStage, ResultWatcher
+from psephos.study.roles import curator_role, party_role
 from tests.psephos.study.cast import Cast
 
 CAST = Cast("tally")
@@ -30,21 +28,6 @@ def stages(role: Any, *results: Any) -> list[Any]:
     assert isinstance(made[0], JoinStage)
     assert made[0].awaits(made[0].start().state).senders == tuple(sorted(STUDY.must_join))  # type: ignore[union-attr]
     return made
-
-
-def test_stages_of_a_holder() -> None:
-    store = Store()
-    _, makes, keyed, holds = stages(holder_role(TERMS, 2, store), ("all",), SHARES[1], KEY)
-    assert isinstance(makes, CeremonyHolder)
-    assert (makes.terms, makes.number) == (STUDY.ceremony(), 2)
-    assert isinstance(keyed, KeyStage)
-    assert (keyed.study, keyed._own) == (STUDY, KEY)
-    assert isinstance(holds, ResultWatcher)
-    assert isinstance(holds.inner, KeyHolder)
-    assert (holds.inner.name, holds.inner.round) == ("holder 2", CAST.agreed(KEY))  # type: ignore[attr-defined]
-    assert holds._study == STUDY
-    holds.inner._openings.do_once(b"round", b"", lambda: b"opened")
-    assert len(list(store.items("once holder 2"))) == 1
 
 
 def test_a_party_is_charged_when_it_contributes() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,8 +17,6 @@ import pandas as pd
 import pytest
 
 from psephos.audit.studies import trial
-from psephos.data.datasets import load
-from psephos.data.splits import split_dataset
 from psephos.model import load_model, written_model
 from psephos.protocol.board import Board
 from psephos.protocol.board.file import BoardFile
@@ -27,7 +24,7 @@ from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership
-from psephos.study.trial import _serve, _start, _verified, _wait, _write_data, run_trial
+from psephos.study.trial import _serve, _start, _verified, _wait, run_trial
 from tests.verifier.recording import public_file, record
 
 
@@ -42,25 +39,6 @@ def test_a_trial_refuses_an_existing_folder(tmp_path: Path) -> None:
     for roles in (4, 100):
         with pytest.raises(FileExistsError):
             run_trial(roles, tmp_path, 256, False, print)
-
-
-def test_trial_data_partitions_the_data_set(tmp_path: Path) -> None:
-    data, parties = load("breast-cancer"), ["party-0", "party-1", "party-2"]
-    _write_data(tmp_path, parties)
-    split = split_dataset(data, 3, seed=0, auxiliary=60)
-    names = [f"measure {k}" for k in range(1, 31)]
-    for name, rows in zip(parties, split.parties, strict=True):
-        table = pd.read_csv(tmp_path / f"{name}.csv")
-        assert list(table.columns) == [*names, "diagnosis"]
-        assert (table[names].to_numpy() == data.X_train[rows]).all()
-        assert list(table["diagnosis"]) == [data.classes[y] for y in data.y_train[rows]]
-    public = pd.read_csv(tmp_path / "public.csv")
-    assert list(public.columns) == names
-    assert (public.to_numpy() == split.X_auxiliary).all()
-    assert len(public) == 60
-    test = pd.read_csv(tmp_path / "test.csv")
-    assert (test[names].to_numpy() == split.X_test).all()
-    assert list(test["diagnosis"]) == [data.classes[y] for y in split.y_test]
 
 
 def line(role: str, status: str, message: str = "standing") -> str:
@@ -90,19 +68,6 @@ def test_what_a_member_prints_is_in_its_log(tmp_path: Path, words: tuple[str, ..
     """The address of the page is printed, and errors are written to the other stream."""
     _start(tmp_path, "curator", *words).wait()
     assert (tmp_path / "curator.log").read_text().strip()
-
-
-def test_a_trial_waits_for_all_processes(tmp_path: Path) -> None:
-    lines: list[str] = []
-    logs(tmp_path, line("curator", "counts"))
-    (tmp_path / "watch.log").write_text("http://127.0.0.1:8000 and more\n")
-    agents: Any = {"curator": Process(0), "party-0": Process(1)}
-    _wait(tmp_path, agents, lines.append, time.monotonic() - 100)
-    assert lines == ["http://127.0.0.1:8000 shows it while it runs", " 100 s  curator counts"]
-    (tmp_path / "watch.log").write_text("starting")
-    lines.clear()
-    _wait(tmp_path, {"a": Process(0), "b": Process(0)}, lines.append, 0.0)  # type: ignore[dict-item]
-    assert lines == []
 
 
 def test_a_failed_process_ends_a_trial_with_its_last_line(tmp_path: Path) -> None:
