@@ -358,11 +358,6 @@ def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Se
     No digest of the day files has been published. It is therefore checked that every row is complete and in range, and
     for an archive also its own checksum. `folder` has the day files DayN.svm, itself or in url/, url_svmlight/ or
     url/url_svmlight/; or the authors' archive url_svmlight.tar.gz, itself or in url/.
-
-    Raises:
-        InvalidParameter: a day is out of range or in both lists, or there is no training day.
-        DataSetMissingError: files are missing, or are spread over several folders.
-        DataError: a file or the archive is damaged.
     """
     folder = Path(folder)
     if not train or set(train) & set(test) or not all(0 <= day <= 120 for day in [*train, *test]):
@@ -448,11 +443,6 @@ def download(
 
     Files that are present and correct are not downloaded again. A file gets its name only after it has passed the
     checks of `load`, so a failed download leaves nothing behind.
-
-    Raises:
-        InvalidParameter: there is nothing to download (bundled data sets), or no published checksum (`url`).
-        DataSetMissingError: an address does not answer.
-        DataError: a check fails, or the file cannot be written.
     """
     downloadable = [known for known, files in _SETS.items() if files.names]
     if name not in downloadable:

@@ -356,16 +356,12 @@ class OwnTable:
         by_content: bool = False,
         agreed: Encoding | None = None,
     ) -> Split:
-        """Assign the rows to the parties, and encode them as the public rows or the schema determine.
+        """Assign the rows to the parties, and encode them as the public rows or the schema determine, or as `agreed`.
 
-        Args:
-            parties: M, as many as `owners`; without owners, rows are dealt to the parties at random.
-            seed: seed for dealing rows without owners, for held-out rows, and for samples from a schema.
-            sizes, concentration: distribution of rows without owners, as in `psephos.data.splits.deal_rows`.
-            samples: number of samples drawn from a schema without public rows; `DRAWN_SAMPLES` by default.
-            by_content: hold out each row by a coin of its own (`row_keys`, `coins`), as privacy of a record needs; an
-                owner may then be left without a row, since one record must not decide whether it takes part.
-            agreed: the encoding to use instead of that which the public rows or the schema determine.
+        Without owners, rows are dealt at random (`psephos.data.splits.deal_rows`). `seed` is that of dealing, of
+        held-out rows, and of the samples from a schema, whose number is `samples`. With `by_content` each row is held
+        out by a coin of its own (`row_keys`, `coins`), as privacy of a record needs; an owner may then be left without
+        a row, since one record must not decide whether it takes part.
         """
         options, generator = self._options, np.random.default_rng(seed)
         private, auxiliary = np.flatnonzero(~self._is_public & self._has_label), np.flatnonzero(self._is_public)

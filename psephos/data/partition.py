@@ -141,10 +141,6 @@ def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[O
     """Check the options and assign the rows of their data (or of `data`, which may be split already) to the parties.
 
     Returns the options, whose number of parties is that of the table if it names them, and the split.
-
-    Raises:
-        InvalidParameter: the options are invalid, or no test rows are left.
-        DataError, DataSetMissingError: as `OwnTable` and `psephos.data.datasets.load`.
     """
     table = OwnTable(options) if data is None and options.data is not None else None
     if table is not None and table.owners:

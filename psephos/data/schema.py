@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from psephos.data.tables import LARGEST, Column, Encoding, canonical, places_of
+from psephos.data.tables import Column, Encoding, Finite, canonical, places_of
 from psephos.options import words_for
 from psephos.protocol.errors import DataError, DataSetMissingError
 from psephos.protocol.foreign import parse_toml, read_text
@@ -26,8 +26,6 @@ MOST_BYTES = 1 << 22
 """The largest schema that is read, in bytes."""
 WIDEST = 100_000
 """Largest number of features in a schema or a model file, which stores the name and the replacement of gaps of each."""
-
-Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class NumberColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="number"):

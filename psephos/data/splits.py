@@ -33,22 +33,18 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """The assignment of a data set's rows to the public set, the parties and the test set, as indices.
+    """The assignment of a data set's rows to the public set (`auxiliary`), the parties and the test set, as indices.
 
     Rows are indices into `dataset.X_train`; test rows are indices into `dataset.X_test` where there is one.
 
-    Attributes:
-        dataset, seed: the data set, and the seed of the split.
-        auxiliary: the public rows.
-        parties: the rows of each party.
-        test: the rows that accuracy is measured on.
-        encoding: how a user's own table was encoded; None for other data sets.
+    Attributes, of a user's own table alone:
+        encoding: how it was encoded.
         cautions: warnings about the public rows.
         remarks: warnings about private rows, which only their holder may read. Shown as `private_remarks`.
         schema: "" without a schema; "encoding" if it determined the encoding; "samples" if the auxiliary samples were
             drawn from it, too.
-        persons: number of the person of each row of a table, int64 (n,), where persons are protected. A secret.
-        held_out: the rows of each party of a user's own table that are in `test`.
+        persons: number of the person of each row, int64 (n,), where persons are protected. A secret.
+        held_out: the rows of each party that are in `test`.
     """
 
     dataset: Dataset
@@ -140,19 +136,13 @@ def split_dataset(
     rows remain. By default every party gets floor(0.9 n / parties) of them, and *all* others are auxiliary, which are
     at least 10 % (HAR with 1,000 parties: 6 each and 1,352 auxiliary, as in Hamm 2016, 6.1).
 
-    Args:
-        dataset: the data set.
-        parties: number of parties.
-        seed: seed of the division.
-        samples_per_party: the size of every party, or of each one. About 10 % of the rows are then auxiliary, and rows
-            that remain are unused.
-        auxiliary: number of auxiliary rows; 0 for protocols that need none (Pathak, PSGD). Without
-            `samples_per_party`, the parties share the others evenly, and fewer than `parties` rows are unused.
-        deal: how private rows are dealt. "equal" deals them at random. "dirichlet" deals each class by shares of its
-            own from a symmetric Dirichlet distribution (Yurochkin et al. 2019). "shards" sorts the rows by class, cuts
-            them into two pieces for each party, and deals the pieces at random (McMahan et al. 2017). All three deal
-            the same rows and leave the same ones public, and every party gets a row.
-        concentration: parameter of the Dirichlet distribution.
+    With `samples_per_party`, the size of every party or of each one, about 10 % of the rows are auxiliary, and rows
+    that remain are unused. `auxiliary` is 0 for protocols that need none (Pathak, PSGD).
+
+    `deal` says how private rows are dealt. "equal": at random. "dirichlet": each class by shares of its own from a
+    symmetric Dirichlet distribution with this concentration (Yurochkin et al. 2019). "shards": sorted by class, cut
+    into two pieces for each party, and the pieces at random (McMahan et al. 2017). All three deal the same rows and
+    leave the same ones public, and every party gets a row.
     """
     if deal not in DEALS or not 0 < concentration < float("inf"):
         raise InvalidParameter(f"rows are dealt {', '.join(DEALS)}, by a positive concentration; got {deal!r}")

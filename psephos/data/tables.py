@@ -99,12 +99,8 @@ def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV file (comma, semicolon, tab or bar; also .gz) or a Parquet file as a table of `canonical` text.
 
     A row's index is the line of the file that it ends on, or its number in a Parquet file. Blank lines are left out. If
-    semicolons or tabs separate the columns, `1,5` is read as 1.5.
-
-    Raises:
-        DataSetMissingError: there is no such file.
-        DataError: it is not a table, has no rows, has rows of different lengths, or has a column without a name or two
-            columns whose names are equal or differ in capitals alone.
+    semicolons or tabs separate the columns, `1,5` is read as 1.5. Raises DataSetMissingError, or DataError for what is
+    not a table with rows of one length and columns of different names.
     """
     return canonical_table(read_cells(path))
 
@@ -246,12 +242,9 @@ def canonical(cell: str, *, decimal_comma: bool = False) -> str:
     """Return the text of a cell's value, a function of this cell alone; equal values have equal texts.
 
     Programs write a cell as its whole column demands: 7 as `7.0` where another row has a gap, a day with a time where
-    another row has one. Without this, one private row would change how all others are read.
-
-    Returns:
-        "" for a gap; a number as the shortest text of its float64, whole ones without a fraction, and truth values as 1
-        and 0; a date as the day, and the time (UTC) if it is not midnight; a duration in days likewise; all else in its
-        `plain` spelling.
+    another row has one. Without this, one private row would change how all others are read. "" is a gap; a number is
+    the shortest text of its float64, whole ones without a fraction, truth values are 1 and 0; a date is the day, and
+    the time (UTC) if it is not midnight; a duration in days likewise; all else is in its `plain` spelling.
     """
     text = plain(cell)
     if text in GAPS or text.lower() in GAPS:
