@@ -84,10 +84,9 @@ class NumericLabel:
     def __post_init__(self) -> None:
         for name in ("low", "high", "threshold"):
             object.__setattr__(self, name, float(getattr(self, name)))
-        if not all(map(math.isfinite, (self.low, self.high, self.high - self.low, self.threshold))):
-            raise InvalidParameter("the bounds of a numeric label, their distance and its threshold are finite numbers")
-        if not (self.low < self.high and self.threshold > 0):
-            raise InvalidParameter(f"a numeric label needs bounds low < high and a positive threshold, not {self}")
+        finite = all(map(math.isfinite, (self.low, self.high, self.high - self.low, self.threshold)))
+        if not (finite and self.low < self.high and self.threshold > 0):
+            raise InvalidParameter(f"a numeric label has finite bounds low < high and a positive threshold, not {self}")
 
     def clip(self, scores: Array) -> Array:
         """Return the predictions of scores that are relative to the middle of the bounds."""

@@ -174,22 +174,6 @@ def test_more_than_two_classes() -> None:
     assert sum(one.rows.value or 0.0 for one in estimates.reliability) == pytest.approx(ROWS, abs=20)
 
 
-@pytest.mark.parametrize("classes", [3, 5])
-def test_bins_and_probabilities_of_several_classes_by_definition(classes: int) -> None:
-    """The margin of the two largest scores is binned; the probability is that of the largest, by the softmax."""
-    generator = np.random.default_rng(classes)
-    X = np.column_stack([generator.normal(size=(60, classes)), np.ones(60)])
-    scores, weights = X[:, :-1], np.eye(classes + 1, classes)
-    plan = plan_evaluation(X, weights, classes, 5, epsilon=1.0, bins=4)
-    ordered = np.sort(scores, axis=1)
-    margins, chance = ordered[:, -1] - ordered[:, -2], (np.exp(scores).T / np.exp(scores).sum(axis=1)).max(axis=0)
-    np.testing.assert_allclose(plan.scores.edges, np.quantile(margins, [0.25, 0.5, 0.75]))
-    for number, own in enumerate(np.searchsorted(plan.scores.edges, margins) == k for k in range(4)):
-        assert plan.public.centres[number] == pytest.approx(margins[own].mean())
-        assert plan.public.probabilities[number] == pytest.approx(chance[own].mean())
-        assert plan.public.scores[number].tolist() == sorted(margins[own])
-
-
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_all_blocks_agree_on_right_and_wrong_whatever_the_noise(classes: int) -> None:
     """Every row is counted in each block, with noise of its own; the estimates of one are those of all."""
@@ -240,44 +224,6 @@ def counted(plan: EvaluationPlan, negative: Any, positive: Any) -> list[int]:
     first, second, _ = plan.scores.block_weights
     histogram = np.column_stack([negative, positive]).ravel()
     return [int(value) for value in (first * right, first * (every - right), *(second * histogram))]
-
-
-def test_the_calibration_error_is_that_of_bins_and_its_error_that_of_the_noise() -> None:
-    """Without noise to speak of: rows of class 1 and rows expected, of the scores and of the scaled ones."""
-    plan = planned(32.0, bins=5)
-    negative, positive = np.array([900, 700, 400, 300, 100]), np.array([50, 300, 350, 500, 800])
-    total, rows = counted(plan, negative, positive), int((negative + positive).sum())
-    estimates = estimate_evaluation(plan, total, 5)
-    fit, error = estimates.calibration, estimates.calibration_error
-    assert fit is not None
-    assert error is not None
-    scaled = 1 / (1 + np.exp(-(fit.slope * plan.public.centres + fit.intercept)))
-    own, after = (
-        float(np.abs(positive - p * (negative + positive)).sum() / rows) for p in (plan.public.probabilities, scaled)
-    )
-    assert own > 2 * after > 0.01
-    assert (error.value, fit.before, fit.after) == pytest.approx((own, own, after), rel=1e-4)
-
-
-def test_the_auroc_orders_rows_of_a_bin_as_public_rows() -> None:
-    """By all pairs of public rows in the bin, equal scores too, each of class 1 to the share that calibration says."""
-    generator = np.random.default_rng(9)
-    scores = np.column_stack([generator.normal(size=200).round(1) * 2, np.ones(200)])
-    plan = plan_evaluation(scores, np.array([[1.0], [0.0]]), 2, 5, epsilon=60.0, bins=2)
-    for negative, positive in (([30_000, 2_000], [1_500, 20_000]), ([9_000, 7_000], [5_000, 6_000])):
-        estimates = estimate_evaluation(plan, counted(plan, negative, positive), 5)
-        fit = estimates.calibration
-        assert fit is not None
-        assert estimates.auroc is not None
-        tied = []
-        for own in plan.public.scores:
-            chance = 1 / (1 + np.exp(-(fit.slope * own + fit.intercept)))
-            pairs = np.outer(chance, 1 - chance) * ~np.eye(len(own), dtype=bool)
-            ahead = np.sign(own[:, None] - own[None, :]) / 2 + 0.5
-            tied.append((pairs * ahead).sum() / pairs.sum())
-        ahead = negative[0] * positive[1] + float(np.array(negative) * np.array(positive) @ tied)
-        assert estimates.auroc.value == pytest.approx(ahead / (sum(negative) * sum(positive)), rel=1e-6)
-        assert 0.5 < min(tied) < max(tied) < 1
 
 
 CELLS = [  # rows, log odds of class 1, epsilon, in which AUROC is shown always, mostly, seldom

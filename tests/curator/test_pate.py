@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from psephos.curator import pate
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta, gaussian_sigma
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta
 from psephos.protocol.randomness import SimulationRandomness
 from tests.statistical import FALSE_ALARM
 
@@ -60,20 +60,6 @@ def test_the_flip_rate_of_one_query_follows_the_law():
     difference = np.convolve(mass, mass)
     chance = float(difference[np.arange(-400, 401) >= 3].sum())  # a tie goes to class 0
     assert stats.binomtest(flips, 7200, chance).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize("aggregator", ["gnmax", "lnmax"])
-def test_the_query_rule_by_hand(aggregator):
-    """The noise on a count stays below M/5 or M/8; at least 2 K queries and at most N."""
-    for parties, epsilon in ((300, 1.0), (2000, 0.5)):
-        if aggregator == "gnmax":
-            most = (parties / 5 / gaussian_sigma(math.sqrt(2), epsilon, 1e-5)) ** 2
-        else:
-            most = parties / 8 * epsilon / (2 * math.sqrt(2))
-        assert most > 4
-        assert pate.choose_queries(10**9, 2, parties, epsilon, 1e-5, aggregator) == int(most)
-        assert pate.choose_queries(3, 2, parties, epsilon, 1e-5, aggregator) == 3
-        assert pate.choose_queries(10**9, 10**6, parties, epsilon, 1e-5, aggregator) == 2 * 10**6
 
 
 @pytest.mark.parametrize("classes", [2, 3])

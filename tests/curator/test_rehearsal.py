@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.curator import rehearsal as rehearsal_module
 from psephos.curator.checks import public_features
 from psephos.curator.rehearsal import (
-    Calibration,
     Noise,
     PublicModel,
     Rehearsal,
@@ -31,12 +29,10 @@ from psephos.curator.rehearsed import (
     plan_rehearsed,
     rehearsal_of,
 )
-from psephos.curator.statistic import grid_sensitivity
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
-from psephos.protocol.privacy.precision import rounded_up
 
 Array = NDArray[np.float64]
 
@@ -271,24 +267,6 @@ def test_a_rehearsal_gets_its_terms_and_the_noise_of_the_plan(mechanism: Any, mo
             assert noise(12).deviation * 100 == pytest.approx(math.sqrt(plan.variance))
             assert noise(12).shape == 100 / contributors
             assert noise(12) is noise(12)
-
-
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_a_planned_step_is_the_rehearsed_one(norm: Any) -> None:
-    model, plan = two_classes(), rehearsal_module.StepPlan(3, 0.5, 0.1, 0.9, 4.0)
-    widest = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
-    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
-    made = Rehearsal(model, widest, plan, Noise(norm, 0.1), 2.5, 0.7, 0.3, 0.1, 0.01, 0.8)
-    step = plan_rehearsed(made, 100, **terms)
-    assert np.array_equal(step.grid.transform, model.transform(3, 0.5))
-    assert np.array_equal(step.grid.offset, model.offset)
-    grid = step.grid
-    assert (grid.classes, grid.ridge, grid.limit, grid.radius, grid.norm) == (2, 0.1, 2.5, 0.7, norm)
-    assert step.scale == pytest.approx(1.2)
-    assert (step.l1.value, step.l2.value) == tuple(rounded_up(each.value) for each in grid_sensitivity(grid))
-    again = plan_of_grid(grid, 1.2, 100, **terms)
-    assert (step.mechanism, step.inflation, step.delta) == (again.mechanism, 1.25, again.delta)
-    assert (step.parties, step.epsilon) == (100, 2.0)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

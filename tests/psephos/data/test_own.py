@@ -92,15 +92,6 @@ def test_public_rows_from_another_file_need_no_label_where_the_classes_are_named
         OwnTable(options(tmp_path / "t.csv", public=str(tmp_path / "open.csv")))
 
 
-def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
-    written(tmp_path / "open.csv", shops(tmp_path / "t.csv", 40).read_text())
-    shops(tmp_path / "t.csv")
-    table_options = options(tmp_path / "t.csv", party=None, public=str(tmp_path / "open.csv"), ignore=("shop",))
-    split = OwnTable(table_options).deal(6, seed=0)
-    assert (len(split.parties), len(split.auxiliary), sum(split.sizes) + len(split.test)) == (6, 40, 120)
-    assert any(np.ptp(rows) > 60 for rows in split.parties)
-
-
 # -- held-out rows
 
 

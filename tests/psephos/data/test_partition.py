@@ -50,21 +50,6 @@ def test_a_record_is_not_protected_where_a_random_order_decides_which_rows_are_s
         options(**{**DEALT, "party": "who"}, **change).check()
 
 
-def test_absent_parties_are_chosen_by_the_seed() -> None:
-    """Half a party is rounded to an even number of them, as Python does."""
-    options = DataOptions(parties=10, absent=0.35, seed=5)
-    assert options.absent_parties == [2, 4, 6, 7]
-    assert [len(replace(options, absent=share).absent_parties) for share in (0.0, 0.04, 0.06, 0.35, 0.9)] == [
-        0,
-        0,
-        1,
-        4,
-        9,
-    ]
-    assert replace(options, seed=6).absent_parties != options.absent_parties
-    assert all(away == sorted(away) for away in (replace(options, seed=seed).absent_parties for seed in range(5)))
-
-
 def same(one: Any, other: Any) -> None:
     for field in ("auxiliary", "test"):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field))

@@ -34,12 +34,6 @@ def test_default_split_uses_every_row_once(n: int, parties: int, seed: int) -> N
     assert round(0.1 * n) <= len(split.auxiliary) < round(0.1 * n) + parties
 
 
-def test_given_sizes_leave_a_tenth_or_what_is_left() -> None:
-    assert len(split_dataset(shaped(100), 10, samples_per_party=3).auxiliary) == 10
-    assert len(split_dataset(shaped(100), 10, samples_per_party=9).auxiliary) == 10
-    assert len(split_dataset(shaped(101), 12, samples_per_party=8).auxiliary) == 5
-
-
 def test_stratified_test_set_where_none_is_published() -> None:
     data = load("digits")
     split = split_dataset(data, 25, seed=4)
