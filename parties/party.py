@@ -6,6 +6,7 @@ The local classifier is a black box, as in Hamm 2016, section 3.1.
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -183,22 +184,23 @@ class BallotCast:
 class RoundParty(Machine):
     """Base of a party's role in one round, "party N": it posts one ballot."""
 
-    kind: RoundKind
+    def __init__(self, party: Party, round_: Round, kind: RoundKind, context: bytes, **encryption: Any) -> None:
+        """Create the role; `encryption` has keywords of `Party.ballot`."""
+        self.party, self.round, self.kind, self._context = party, round_, kind, context
+        self.name, self._encryption = f"party {party.number}", encryption
 
-    def __init__(
-        self,
-        party: Party,
-        round_: Round,
-        *,
-        encryptor: Encryptor | None = None,
-        costs: PrivacyEvent | None = None,
-    ) -> None:
-        self.party, self.round = party, round_
-        self.name = f"party {party.number}"
-        self._encryption: dict[str, Any] = {"encryptor": encryptor, "costs": costs}
+    @abstractmethod
+    def _vector(self) -> IntegerVector:
+        """Return what the party adds to the sum."""
 
-    def _posted(self, context: bytes, values: IntegerVector, claim: bytes | None) -> Step:
-        ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)
+    def _claim(self) -> bytes | None:
+        return None
+
+    def _start(self) -> Step:
+        values = self._vector()
+        ballot = self.party.ballot(
+            self.round, self.kind, self._context, values, claim=self._claim(), **self._encryption
+        )
         return Step(BallotCast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
     def _result(self, state: BallotCast) -> tuple[int, ...]:
@@ -208,22 +210,21 @@ class RoundParty(Machine):
 class VotingParty(RoundParty):
     """A party that votes on every auxiliary sample, once per auxiliary set."""
 
-    kind = "votes"
-
     def __init__(self, party: Party, round_: Round, auxiliary: ArrayLike | AuxiliarySet, **encryption: Any) -> None:
-        super().__init__(party, round_, **encryption)
         self._auxiliary = AuxiliarySet.of(auxiliary)
+        super().__init__(party, round_, "votes", self._auxiliary.context(party.classes), **encryption)
 
-    def _start(self) -> Step:
-        public, classes = self._auxiliary, self.party.classes
-        layout = VoteLayout(len(public.samples), len(classes))
-        context = public.context(classes)
-        if self.round.context == context and self.round.plan != layout.plan(self.round.key, self.round.plan.addends):
-            raise WrongRoundError(f"the round's plan does not fit votes on {len(public.samples)} samples")
-        if self.round.proofs == "valid" and self.round.group != layout.classes - 1:
-            raise WrongRoundError(f"the round groups {self.round.group} entries, and a sample has {layout.classes - 1}")
-        values = layout.encode(self.party.votes(public))
-        return self._posted(context, values, _claim(b"votes cast", self.party, public.digest))
+    def _vector(self) -> IntegerVector:
+        round_, samples = self.round, len(self._auxiliary.samples)
+        layout = VoteLayout(samples, len(self.party.classes))
+        if round_.context == self._context and round_.plan != layout.plan(round_.key, round_.plan.addends):
+            raise WrongRoundError(f"the round's plan does not fit votes on {samples} samples")
+        if round_.proofs == "valid" and round_.group != layout.classes - 1:
+            raise WrongRoundError(f"the round groups {round_.group} entries, and a sample has {layout.classes - 1}")
+        return layout.encode(self.party.votes(self._auxiliary))
+
+    def _claim(self) -> bytes:
+        return _claim(b"votes cast", self.party, self._auxiliary.digest)
 
 
 class VectorParty(RoundParty):
@@ -234,16 +235,14 @@ class VectorParty(RoundParty):
     ) -> None:
         if kind == "votes":
             raise InvalidParameter("a VectorParty cannot send votes; use VotingParty")
-        super().__init__(party, round_, **encryption)
-        self.kind = kind
-        self._context, self._values = context, values
-
-    def _start(self) -> Step:
-        claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
-        return self._posted(self._context, self._vector(), claim)
+        super().__init__(party, round_, kind, context, **encryption)
+        self._values = values
 
     def _vector(self) -> IntegerVector:
         return self._values
+
+    def _claim(self) -> bytes | None:
+        return _claim(b"parameters given", self.party) if self.kind == "parameters" else None
 
 
 def _claim(what: bytes, party: Party, about: bytes = b"") -> bytes:

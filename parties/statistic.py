@@ -24,7 +24,6 @@ from psephos.protocol.grids.rows import Array
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Step
 
 RowGrid = RecordGrid | ScoreGrid | ErrorGrid | ShareGrid
 """Grids under which a party's vector is computed from its rows, and from whose they are where persons are protected."""
@@ -82,8 +81,6 @@ def _classifier(grid: OwnDataGrid, Z: Array, labels: NDArray[np.int64]) -> Array
 class StatisticParty(RoundParty):
     """A party that posts its statistic of votes, or the direction of its votes, plus its share of the noise."""
 
-    kind = "statistic"
-
     def __init__(
         self,
         party: Party,
@@ -96,15 +93,14 @@ class StatisticParty(RoundParty):
         **encryption: Any,
     ) -> None:
         """Create the role; `shares` is None where the round's key holders add the noise."""
-        super().__init__(party, round_, **encryption)
+        super().__init__(party, round_, "statistic", grid.digest, **encryption)
         self._auxiliary, self._grid = AuxiliarySet.of(auxiliary), grid
         self._shares, self._randomness = shares, randomness
 
-    def _start(self) -> Step:
+    def _vector(self) -> list[int]:
         soft = isinstance(self._grid, VoteDirectionGrid)
         labels = self.party.labels(self._auxiliary) if soft else self.party.votes(self._auxiliary)
-        values = noisy_contribution(self._grid, labels, self._shares, self._randomness)
-        return self._posted(self._grid.digest, values, None)
+        return noisy_contribution(self._grid, labels, self._shares, self._randomness)
 
 
 class OwnDataParty(VectorParty):
