@@ -63,9 +63,12 @@ class Batch:
 
     def difference_share(self, holder: int, products: Flat) -> Flat:
         """Return the holder's masked share of z = c (y + 1 - a - b)."""
-        a, b, c = self._residues("a"), self._residues("b"), self._residues("c")
+        a, b, c = self._residues("a"), self._residues("b"), self._difference_masks()
         rest = {s: (products + 1 if s == 0 else 0) - a[s] - b[s] for s in self._seeds}
         return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
+
+    def _difference_masks(self) -> dict[int, Flat]:
+        return self._residues("c")
 
     def _residues(self, name: str) -> dict[int, Flat]:
         return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
@@ -158,7 +161,7 @@ class Batch:
         """
         modulus, idempotents = _sieved_basis(self._terms)
         masks = {}
-        for s, residues in self._residues("c").items():
+        for s, residues in self._difference_masks().items():
             parts = (int(s == 0), *map(int, residues[chosen]))
             masks[s] = mpz(sum(part * unit for part, unit in zip(parts, idempotents, strict=True)) % modulus)
         zero = self._integer_zero(holder, "zero", place, modulus.bit_length())
