@@ -1,16 +1,13 @@
 """The simulator of encrypted sums: it makes a coalition's view from the coalition's inputs and ideal outputs alone.
 
-The simulator casts ballots of zeros for the honest parties, and makes the coalition's own ballots from its inputs. It
-then computes partial decryptions for the honest holders such that the product of *those* ballots opens to the sum that
-the functionality gave. With t - 1 shares f(i), i in S (the coalition's, completed by shares of 0 that the simulator
-deals) and c the product, Lagrange interpolation at 0 and S gives, in integers,
+It casts ballots of zeros for the honest parties, and computes partial decryptions for the honest holders such that the
+product of *those* ballots opens to the given sum. With t - 1 shares f(i), i in S (the coalition's, completed by shares
+of 0) and c the product, Lagrange interpolation at 0 and S gives, in integers,
 
     Delta f(j) = sum_i (Delta l_i(j)) f(i) + (Delta l_0(j)) f(0),       c^(2 f(0)) = c^(2 Delta s) = 1 + 2 Delta m n,
 
-so the partial decryption of holder j that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta
-l_0(j)). No secret of an honest role is used. The simulated view differs from the real one in that ballots encrypt
-zeros (indistinguishable under DCR, and factoring for `half`) and that shares are of 0 instead of s (statistical
-distance 2^-128).
+so holder j's part that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta l_0(j)). The simulated
+view differs from the real one by DCR (and factoring for `half`), and by a statistical distance of 2^-128.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
 """Checks of the messages in a view, above all that ciphertexts have fresh randomness.
 
-That a Paillier ciphertext hides its plaintext is an assumption (DCR; for `half` randomness also factoring), which no
-test can show. A test can show that the assumption *applies*: that each ciphertext in a view has randomness of its own.
-`related_randomness` searches for every relation that a coalition can search for itself, modulo n, where the plaintext
-drops out of (1 + m n) r^n and only the randomness remains:
-
-* no randomness at all (residue 1), so that the plaintext is (c - 1)/n;
-* a power of the fixed base small enough to search for;
-* equal residues: the same randomness twice, so that the quotient gives the difference of two plaintexts;
-* the inverse, a small power, or the product or quotient of two of the residues seen before: not re-randomised.
-
-A chance relation among k residues of a b-bit modulus has probability below k^3 2^-b: under 2^-100 here.
+That a Paillier ciphertext hides its plaintext is an assumption (DCR; for `half` also factoring). A test can show that
+it *applies*: `related_randomness` searches modulo n, where the plaintext drops out of (1 + m n) r^n, for no randomness
+at all, a small power of the fixed base, and residues that are equal, inverse, a small power, a product or a quotient of
+others. A chance relation among k residues of a b-bit modulus has probability below k^3 2^-b: under 2^-100 here.
 """
 
 from __future__ import annotations
@@ -33,12 +26,7 @@ SEARCH = 1 << 10
 
 @dataclass(frozen=True)
 class ViewCiphertext:
-    """A ciphertext in a view.
-
-    Attributes:
-        where: what it is, for the evidence.
-        value: the ciphertext.
-    """
+    """A ciphertext in a view; `where` is for the evidence."""
 
     where: str
     value: mpz
@@ -49,11 +37,8 @@ def related_randomness(
 ) -> str | None:
     """Return the first relation that shows a lack of fresh randomness, in words; None when there is none.
 
-    Args:
-        key: the public key.
-        sealed: ciphertexts that the coalition cannot open.
-        own: ciphertexts that it made or can open; relations to them count, relations among them do not.
-        search: how many powers of the fixed base are searched.
+    `sealed` are ciphertexts that the coalition cannot open, `own` those that it made or can open: relations to them
+    count, relations among them do not. `search`: how many powers of the fixed base are searched.
     """
     n = key.modulus
     known: dict[mpz, str] = {}
