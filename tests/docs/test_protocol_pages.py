@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,12 +13,11 @@ import pytest
 from psephos import setup_keys
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
-from psephos.parties.party import Party, VectorParty, VotingParty
-from psephos.protocol import PackingPlan, Round, vote_round
+from psephos.parties.party import Party, VotingParty
+from psephos.protocol import vote_round
 from psephos.protocol.driver import Driver
 from psephos.protocol.pathak.terms import Variant
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
@@ -43,54 +41,32 @@ KEY_BITS, PARTIES = 512, 4
 PER_CIPHERTEXT = "384 (s + 1) per ciphertext"  # s = 1 in these runs
 
 
-def a_round(kind: str) -> Transcript:
-    """A round of four parties, of votes or of vectors."""
+def a_vote() -> Transcript:
     ceremony = setup_keys(PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True)
+    round_ = vote_round(ceremony.threshold_key, ceremony.roster, np.eye(3), 2, test_key=True, proofs="none")
     parties = [Party(number, key, classes=(0, 1)) for number, key in enumerate(ceremony.signing_keys)]
-    key, roster = ceremony.threshold_key, ceremony.roster
-    if kind == "votes":
-        round_ = vote_round(key, roster, np.eye(3), 2, test_key=True, proofs="none")
-        trained = [party.train(np.eye(3), [0, 1, 0], "tree") for party in parties]
-        senders: list[Role] = [VotingParty(party, round_, np.eye(3)) for party in trained]
-    else:
-        plan = PackingPlan.for_key(key.key, length=3, addends=PARTIES, minimum=0, maximum=9)
-        round_ = Round.create("parameters", key, plan, roster, context=bytes(32), test_key=True)
-        senders = [VectorParty(party, round_, "parameters", bytes(32), [1, 2, 3]) for party in parties]
+    voters = [VotingParty(party.train(np.eye(3), [0, 1, 0], "tree"), round_, np.eye(3)) for party in parties]
     holders = [KeyHolder(share, round_) for share in ceremony.shares]
-    Driver([*senders, Tally(round_), *holders], transcript=(transcript := Transcript())).run()
+    Driver([*voters, Tally(round_), *holders], transcript=(transcript := Transcript())).run()
     return transcript
 
 
-def of_statistics() -> Transcript:
-    options = TallyOptions(
-        reveal="statistic",
-        noise_from="holders",
-        parties=PARTIES,
-        holders=3,
-        threshold=2,
-        key_bits=KEY_BITS,
-        test_key=True,
-        degree=1,
-    )
+KEYS: dict[str, Any] = {"parties": PARTIES, "key_bits": KEY_BITS, "test_key": True}
+
+
+def a_statistic() -> Transcript:
+    options = TallyOptions(reveal="statistic", noise_from="holders", holders=3, threshold=2, degree=1, **KEYS)
     simulate_tally(options, transcript=(transcript := Transcript()))
     return transcript
 
 
 def a_descent() -> Transcript:
-    options = PsgdOptions(parties=PARTIES, steps=2, epsilon=1.0, key_bits=KEY_BITS, test_key=True)
+    options = PsgdOptions(steps=2, epsilon=1.0, **KEYS)
     simulate_psgd(options, transcript=(transcript := Transcript()))
     return transcript
 
 
-@pytest.mark.parametrize(
-    ("page", "run"),
-    [
-        ("tally", partial(a_round, "votes")),
-        ("tally", partial(a_round, "parameters")),
-        ("statistic", of_statistics),
-        ("psgd", a_descent),
-    ],
-)
+@pytest.mark.parametrize(("page", "run"), [("tally", a_vote), ("statistic", a_statistic), ("psgd", a_descent)])
 def test_runs_send_the_messages_of_their_page(page: str, run: Callable[[], Transcript]) -> None:
     """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
     described = {row[0]: row for name in {"tally": 0, page: 0} for row in rows(section(name, "## The messages"))}

@@ -15,8 +15,7 @@ FOLDERS = ("protocol", "parties", "curator", "psephos", "tests", "benchmarks", "
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
 
 FILE = re.compile(r"(?<![\w/.-])docs/[\w./-]*[\w/]")
-SECTIONS = re.compile(r"(docs/[\w/-]+\.md), sections? (\d+)((?:, \d+)*(?: and \d+)?)")
-FINDINGS = re.compile(r"(docs/[\w/-]+\.md), findings? (\d+)((?:, \d+)*(?: and \d+)?)")
+NUMBERED = re.compile(r"(docs/[\w/-]+\.md), (section|finding)s? (\d+(?:, \d+)*(?: and \d+)?)")
 TITLE = re.compile(r'(docs/[\w/-]+\.md), "([^"]+)"')
 
 
@@ -31,12 +30,9 @@ def references(text: str) -> Iterator[tuple[str, bool]]:
     text = " ".join(re.sub(r"^[ \t]*#", "", text, flags=re.M).split())
     for name in FILE.findall(text):
         yield name, (ROOT / name).exists()
-    for page, first, more in SECTIONS.findall(text):
-        for number in (first, *re.findall(r"\d+", more)):
-            yield f"{page}, section {number}", has_line(page, rf"#+ {number}\. ")
-    for page, first, more in FINDINGS.findall(text):
-        for number in (first, *re.findall(r"\d+", more)):
-            yield f"{page}, finding {number}", has_line(page, rf"\*\*{number}\. ")
+    for page, kind, numbers in NUMBERED.findall(text):
+        for number in re.findall(r"\d+", numbers):
+            yield f"{page}, {kind} {number}", has_line(page, rf"(?:#+ |\*\*){number}\. ")
     for page, title in TITLE.findall(text):
         yield f'{page}, "{title}"', has_line(page, rf"#+ (?:\d+\. )?{re.escape(title)}$")
 

@@ -96,14 +96,6 @@ def test_commands_run(page: Path, lines: list[str], workshop: Path) -> None:
             assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_commands_exist(page: Path) -> None:
-    """Those of every shell block, whether the test above runs them or they take too long for it."""
-    for language in ("console", "sh", "bash", "shell"):
-        for words in commands(page, language):
-            check_command(words)
-
-
 def check_command(words: list[str]) -> None:
     """A command of the site exists, with each of its options."""
     while words and re.fullmatch(r"\w+=\S*", words[0]):  # settings of the environment before the command
@@ -135,14 +127,15 @@ def check_command(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, DOCS.parent / "README.md"], ids=lambda page: page.name)
-def test_commands_in_running_text_exist(page: Path) -> None:
-    """Those in backticks and in indented blocks, which beside a figure say what printed it."""
+def test_commands_exist(page: Path) -> None:
+    """Those of every shell block, and those in backticks, which beside a figure say what printed it."""
+    for language in ("console", "sh", "bash", "shell"):
+        for words in commands(page, language):
+            check_command(words)
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    inline = re.findall(r"`((?:\w+=\S+ )*(?:nice )?psephos [^`]+)`", text)
-    indented = re.findall(r"^(?: {4,}|\t)(?:\$ )?((?:\w+=\S+ )*(?:nice )?psephos .+)$", text, re.M)
-    for line in (*inline, *indented):
+    for line in re.findall(r"`((?:\w+=\S+ )*(?:nice )?psephos [^`]+)`", text):
         if not re.search(r"\b[A-Z]{4,}\b|…|\.\.\.", line.split("psephos", 1)[1].split(" --")[0]):
-            check_command(line.replace("\n", " ").split())
+            check_command(line.split())
 
 
 # -- examples
