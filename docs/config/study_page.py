@@ -1,15 +1,10 @@
-"""The site's page of the fields of a study, from the docstring of `Study`: `python docs/config/study_page.py`."""
+"""The site's page of the fields of a study: `python docs/config/study_page.py` prints it."""
 
 from __future__ import annotations
 
-import inspect
-import re
 import sys
-import tomllib
-from collections.abc import Iterator
 
-from psephos.audit.studies import trial
-from psephos.protocol.study.study import FORMAT, Study
+__all__ = ["MEANINGS", "page"]
 
 HEAD = """# The fields of a study
 
@@ -20,40 +15,40 @@ do not count, everything else does. A field that is missing, unknown or of anoth
 | --- | --- |
 """
 
-ATTRIBUTES = {"key.bits": "key_bits", "curator.name": "curator_name", "curator.key": "curator"}
-"""Fields whose attribute has another name."""
-
-OTHERS = {
-    "psephos_study": f"the version of this format, {FORMAT}; Psephos 0.2 reads 1.",
-    "party.name": "a party's name.",
-    "party.key": "its public key.",
-    "party.holder": "its number as a key holder, from 1, or 0.",
+MEANINGS = {
+    "psephos_study": "the version of this format, 2; Psephos 0.2 reads 1",
+    "title": "the title",
+    "nonce": "16 random bytes, so that no two studies are the same",
+    "release.protocol": "[the protocol](study.md#choose-the-protocol)",
+    "release.method": "[the method](study.md#choose-the-protocol)",
+    "release.epsilon": "what the release costs every party",
+    "release.delta": "0, or the target of Gaussian noise; the stated delta is this plus 2^-64 for numerical error",
+    "release.public": "whether the sum stands on the board for everybody; never where the curator adds the noise",
+    "release.parameters": "`ignore` and `text`, columns of the public file as one line of CSV, and "
+    "[those of the protocol](study.md#choose-the-protocol)",
+    "data.label": "the column with the class, or with the number",
+    "data.classes": "the classes, in the order of the counts; none where a number is predicted",
+    "data.features": "the features that the public file's columns become",
+    "data.public_table": "SHA-256 of all that members compute from the public file: columns, encoded rows and labels",
+    "data.samples": "how many these are",
+    "vote.minimum_ballots": "nothing is opened of fewer",
+    "vote.proofs": "what every ballot proves: `knowledge`, or `valid`",
+    "vote.closes": "when the vote ends at the latest, with its time zone; may be empty",
+    "vote.patience": "seconds to wait for answers after the vote",
+    "key.bits": "length of the key that the holders make; 0, as the next two, for `pathak`",
+    "key.threshold": "t: how many holders open a sum; at most half of them, rounded up",
+    "key.confirmations": "how many holders must confirm what is opened",
+    "key.trial": "allows a key that protects nothing; everything that shows a result says so",
+    "curator.key": "the curator's public key",
+    "party.name": "a party's name",
+    "party.key": "its public key",
+    "party.holder": "its number as a key holder, 0 for none",
 }
-"""Fields that are no attribute of `Study`."""
-
-
-def names(table: dict[str, object], prefix: str = "") -> Iterator[str]:
-    """Return the names of a study's fields, with those of their tables before them."""
-    for name, value in table.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            yield from names(value[0], f"{name}.")
-        elif isinstance(value, dict) and name != "parameters":
-            yield from names(value, f"{name}.")
-        else:
-            yield prefix + name
 
 
 def page() -> str:
     """Return the page."""
-    _, _, listed = inspect.cleandoc(Study.__doc__ or "").partition("Attributes:\n")
-    listed = listed.partition("\n\n")[0]
-    found = re.finditer(r"^    (\w+): (.*(?:\n {8}.*)*)", listed, re.M)
-    meanings = {match[1]: " ".join(match[2].split()) for match in found}
-    rows = []
-    for name in names(tomllib.loads(trial().study.text())):
-        meaning = OTHERS.get(name) or meanings[ATTRIBUTES.get(name, name.split(".")[-1])]
-        rows.append(f"| `{name}` | {meaning} |\n")
-    return HEAD + "".join(rows)
+    return HEAD + "".join(f"| `{name}` | {meaning} |\n" for name, meaning in MEANINGS.items())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The study: a file that all members agree on before anything else. No later message can change its terms.
 
 A study is written in TOML. Every entry of its board is signed together with the digest of its canonical form, so the
-author has agreed to all terms. docs/study.md lists the fields.
+author has agreed to all terms. docs/config/study_page.py lists the fields.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """The terms of a study, all of which are public (docs/study.md lists them); StudyError if one is invalid.
+    """The terms of a study, all public (docs/config/study_page.py lists them); StudyError if one is invalid.
 
     Fields whose names do not say it:
         nonce: 16 random bytes, so that no two studies are the same.
