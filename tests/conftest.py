@@ -89,12 +89,6 @@ def other_private_key() -> PrivateKey:
 
 
 @pytest.fixture(scope="session")
-def tiny_private_key() -> PrivateKey:
-    """A 64-bit test key: small enough to look into."""
-    return short_key(3, 64)
-
-
-@pytest.fixture(scope="session")
 def real_private_key() -> PrivateKey:
     """A 2048-bit key, the smallest that is not a test key, from the operating system's randomness."""
     return generate_private_key(2048)

@@ -124,11 +124,6 @@ def test_there_are_no_import_cycles() -> None:
     graphlib.TopologicalSorter(graph(sources)).prepare()  # CycleError names the circle
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_module_and_folder_share_a_name(package: str) -> None:
-    assert not [path for path in own(package) if path.with_suffix("").is_dir()]
-
-
 # -- the layers of psephos
 
 LAYERS: dict[str, set[str]] = {
@@ -167,21 +162,6 @@ def test_a_part_imports_only_the_layers_below_it(part: str) -> None:
 def test_every_part_has_a_layer() -> None:
     parts = {path.relative_to(ROOT / "psephos").with_suffix("").parts[0] for path in own("psephos")}
     assert parts - {"__init__", "__main__", "_front", "cli"} == set(LAYERS)
-
-
-def test_a_study_loads_nothing_of_the_simulator() -> None:
-    """Nor of the audit and the experiments, by whatever way: the parts below it are in the same process."""
-    program = (
-        "import importlib, pkgutil, sys\n"
-        "import psephos.study, psephos.specs\n"
-        "for package in (psephos.study, psephos.specs):\n"
-        "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
-        "        importlib.import_module(module.name)\n"
-        "above = [name for name in sys.modules if name.startswith(('psephos.simulation', 'psephos.audit', "
-        "'psephos.experiments'))]\n"
-        "assert 'psephos.study.verify' in sys.modules and not above, above\n"
-    )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
 # -- SQLite

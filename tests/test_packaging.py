@@ -1,8 +1,5 @@
-"""What is installed is one package, whole, from the wheel and from the sdist, and it is nobody's rival.
-
-The wheel made from the checkout has the C extensions where there is a compiler; the sdist's is made without one, and
-works as well. A checkout without symbolic links, as on Windows, gives the same package, installed from a wheel or in
-place. In a clean environment the wheel brings all that a command needs, and nothing that holds other packages back.
+"""What is installed is one package, whole, from the wheel and from the sdist, with the C extensions where there is a
+compiler, also of a checkout without symbolic links. In a clean environment the wheel brings all that a command needs.
 
 Two projects on PyPI own the names that our folders have at the top of the repository: `elasticsearch-curator` installs
 `curator`, and `protocol` installs `protocol`. Installed beside them, no file may take the place of another.
@@ -234,29 +231,6 @@ def test_a_published_requirement_is_a_lower_bound_alone(requirement: str) -> Non
     """An upper bound holds back what is installed beside Psephos; `make test-floors` tests the lower bounds."""
     assert re.fullmatch(r"[A-Za-z0-9-]+>=[0-9.]+", requirement)
     assert not requirement.startswith(("psephos", "dp-accounting"))  # the latter pins attrs below 24 and mpmath
-
-
-def resolved_versions(folder: Path, requirements: list[str]) -> dict[str, str]:
-    """The version of each package that uv chooses for the requirements, as an installer would."""
-    (folder / "requirements.in").write_text("\n".join(requirements))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    compiled = ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "requirements.in"]
-    done = executed(compiled, folder, PATH=path)
-    if done.returncode and no_index_answers(done.stderr):
-        pytest.skip("no package index answers")
-    assert done.returncode == 0, done.stderr
-    pinned = [line.split(" ;")[0].split("==") for line in done.stdout.splitlines() if "==" in line]
-    return dict(map(tuple, pinned))
-
-
-@pytest.mark.packaging
-@pytest.mark.parametrize("peer", ["jupyterlab", "flwr", "opendp", "opacus"])
-def test_a_peer_has_the_same_versions_beside_psephos_as_alone(peer: str, tmp_path: Path) -> None:
-    ours = ",".join(sorted(PROJECT["project"]["optional-dependencies"]))
-    alone = resolved_versions(tmp_path, [peer])
-    beside = resolved_versions(tmp_path, [peer, f"{ROOT}[{ours}]"])
-    assert peer in alone
-    assert {name: beside.get(name) for name in alone} == alone
 
 
 def test_groups_of_the_development_name_no_package_of_ours() -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import signature
 from random import Random
 from typing import Any
 
 import pytest
 
-from psephos.parties.psgd import GradientParty
-from psephos.protocol.randomness import SYSTEM, SimulationRandomness
+from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import CURATOR
 from psephos.simulation.psgd import simulate_psgd
 from psephos.simulation.tally import simulate_tally
@@ -81,12 +79,6 @@ def test_all_coins_of_a_study_are_the_operating_systems(run: Callable[[str, int]
     assert (released(first) == released(other)) == (study in EXACT)
     ballots = [{post.data for _, post in each.posts if post.phase.endswith("cast")} for each in (first, other)]
     assert not ballots[0] & ballots[1]
-
-
-def test_a_party_in_a_descent_draws_from_the_operating_system() -> None:
-    """Unless its caller says otherwise: studies and simulations do."""
-    draws = signature(GradientParty).parameters["noise"].default
-    assert all(draws(step) is SYSTEM for step in range(5))
 
 
 SIMULATIONS: dict[str, Callable[[bool], Any]] = {

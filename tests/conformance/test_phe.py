@@ -15,7 +15,6 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import combine, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.randomness import SimulationRandomness
 
 plaintexts = st.one_of(st.integers(0, 2**511 - 1), st.integers(0, 1000), st.integers(2**510, 2**511 - 1))
 fast_and_full = st.sampled_from(RANDOMNESS_MODES)
@@ -104,14 +103,6 @@ def test_foreign_keys_convert_in_both_directions_and_are_shared(
     threshold_key, shares = deal(PrivateKey.from_phe(private), holders=4, threshold=3)
     ciphertext = mpz(public.raw_encrypt(2**300 + 7))
     assert combine(threshold_key, {s.holder: s.partially_decrypt([ciphertext]) for s in shares[:3]}) == [2**300 + 7]
-
-
-@given(plaintexts)
-def test_holders_of_shares_decrypt_ciphertexts_of_phe(private_key: PrivateKey, plaintext: int) -> None:
-    threshold_key, shares = deal(private_key, holders=3, threshold=2, randomness=SimulationRandomness(1))
-    ciphertext = mpz(phe.PaillierPublicKey(private_key.public_key.n).raw_encrypt(plaintext))
-    parts = {share.holder: share.partially_decrypt([ciphertext]) for share in shares[1:]}
-    assert combine(threshold_key, parts) == [plaintext]
 
 
 def test_agreement_with_phe_at_real_key_sizes(real_private_key: PrivateKey) -> None:
