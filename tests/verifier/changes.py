@@ -63,19 +63,14 @@ def shorter(data: bytes) -> bytes:
 
 
 def entries(change: Callable[[list[bytes], int], object]) -> Change:
-    """Change the list of entries; the function gets the list and the place of the second ballot, or share."""
+    """Change the list of entries; the function gets the list and the place of the second ballot."""
 
     def apply(recording: Recording) -> Recording:
-        posted = [place for place, (_, post) in enumerate(recording.posts()) if _is_cast(post)]
         changed = list(recording.entries)
-        change(changed, posted[1])
+        change(changed, places(recording.posts(), Kind.BALLOT)[1])
         return recording.with_entries(changed)
 
     return apply
-
-
-def _is_cast(post: Post) -> bool:
-    return is_a(post, Kind.BALLOT) or is_a(post, Kind.PUBLISHED_SHARE)
 
 
 def _swap(board: list[bytes], place: int) -> None:

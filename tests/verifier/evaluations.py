@@ -70,7 +70,7 @@ class Evaluation(Plan):
     def bins(self) -> int:
         return len(self.edges) + 1
 
-    @cached_property
+    @property
     def context(self) -> bytes:
         return self._grid if self.unit == "record" else sha256(b"psephos share grid\0", bytes([20]), self._grid)
 
@@ -94,7 +94,6 @@ class Evaluation(Plan):
     # -- the classifier
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
-        """The evaluated classifier, or the calibrated one."""
         fit = self.calibration(sums, ballots) if self.classes == 2 and self.unit == "record" else None
         if fit is None:
             return self.weights[:, 0] if self.classes == 2 else self.weights.T
@@ -159,7 +158,6 @@ class ErrorEvaluation(Evaluation):
         return {"largest_error": self.largest, "persons": self.persons or None}
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
-        """The prediction, as it was."""
         return self.weights[:, 0]
 
 

@@ -261,7 +261,6 @@ class Shape:
 
 @refusal
 def check_vector(shape: Shape, plan: bytes, statement: bytes, cs: tuple[mpz, ...], proof: bytes) -> None:
-    """Check a proof about a vector."""
     require(0 < len(proof) <= shape.longest, "the proof has another length")
     key, k, fields = shape.key, shape.degree, Bytes(proof)
     numbers = f"{shape.numbers} {k} {QUERIES} {RATE} {REPEATS} {PRIMES}"

@@ -87,7 +87,6 @@ class Multiclass(Statistic):
     """A statistic of three or more classes."""
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
-        """The classifier (K, d) of scaled rows that follows from a sum."""
         T, noise = self.means(sums, ballots), self.energy(ballots)
         training = SelfTraining(unit_rows(self.samples), self.transform)
         if training.accepted(T, noise, laplace=self.laplace):

@@ -135,7 +135,6 @@ class Key:
 
 
 def read_key(study: Study, body: Bytes) -> Key:
-    """Read a published key."""
     size = (study.degree + 1) * study.bits // 8
     require(len(body.data) == 16 + size * (3 + study.holders), "a public key has another length")
     n, setup = mpz(body.integer(size)), body.take(16)
@@ -178,7 +177,6 @@ def refusal(check: Callable[..., None]) -> Callable[..., str]:
 
 @refusal
 def check_knowledge(key: Key, statement: bytes, ciphertexts: tuple[mpz, ...], proof: bytes) -> None:
-    """Check the proof of knowledge of plaintexts."""
     fields, shortest = Bytes(proof), (key.mask_bits + 8) // 8
     fast = fields.integer(1)
     announced = little(fields.take(key.size))
@@ -199,7 +197,6 @@ def check_knowledge(key: Key, statement: bytes, ciphertexts: tuple[mpz, ...], pr
 def check_opening(
     key: Key, holder: int, statement: bytes, ciphertexts: tuple[mpz, ...], values: tuple[mpz, ...], proof: bytes
 ) -> None:
-    """Check the proof of a partial decryption."""
     label, fields, bits = "psephos partial decryption", Bytes(proof), key.exponent_bits + 209
     a, b, z = (little(fields.take(size)) for size in (key.size, key.size, (bits + 7) // 8))
     fields.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tests.verifier.noise import Plan, helmert, in_order, matrix, rounded_up, sh
 from tests.verifier.public import Public
 
 
+@cache
 def tables() -> Array:
     """The four tables of two classes, (4, 16384)."""
     columns = []
@@ -46,14 +47,10 @@ class Records(Plan):
         require(not coarse, "the noise is too small for its grid")
 
     @cached_property
-    def _tables(self) -> Array:
-        return tables()
-
-    @cached_property
     def context(self) -> bytes:
         bits = (18, 16, 20, 44, 512, 32)
         head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *self.digest_fields))
-        arrays = doubles(self.transform, self.offset, *self._tables)
+        arrays = doubles(self.transform, self.offset, *tables())
         return sha256(b"psephos record grid\0", head.encode(), arrays)
 
     @property
@@ -64,7 +61,7 @@ class Records(Plan):
     @property
     def extremes(self) -> tuple[Array, Array]:
         """Residuals and curvatures of which one pair or two have the largest distance of two rows."""
-        return (self._tables[0] / 65536, self._tables[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
+        return (tables()[0] / 65536, tables()[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
 
     @cached_property
     def sensitivities(self) -> tuple[float, float]:

@@ -83,7 +83,6 @@ class Regression(Records):
         return float(ballots) if self.ball else super()._estimated_rows(H, ballots)
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array:
-        """The weights of scaled rows that follow from a sum, with scores relative to the middle of the bounds."""
         if self.ball:
             sums = [entry + ballots * middle for entry, middle in zip(sums, self.centre, strict=True)]
         return super().classifier(sums, ballots)

@@ -14,7 +14,6 @@ from psephos.specs.study import StudyTerms
 from tests.tiers import sampled
 from tests.verifier import multiclass
 from tests.verifier.board import Study
-from tests.verifier.evaluations import Evaluation
 from tests.verifier.plans import plan_of
 from tests.verifier.public import Public
 from tests.verifier.recording import REHEARSED, STUDIES, Recording
@@ -58,7 +57,6 @@ def test_a_histogram_is_calibrated_alike(recordings: Recordings) -> None:
     """Counts of classes that are near, far apart, and separated; and those that were recorded."""
     recording, generator = recordings("evaluation, calibrated"), np.random.default_rng(5)
     plan, spec = both(recording)
-    assert isinstance(plan, Evaluation)
     assert plan.calibration(recording.opened.sums, 5) is not None
     above = np.arange(plan.bins) > int(np.flatnonzero(plan.edges == 0.0)[0])
     for slope in (0.05, 0.5, 3.0, 20.0):

@@ -147,20 +147,22 @@ def test_a_regression_of_another_plan_than_that_of_the_public_file_is_refused(na
     assert not accepted(changed.evidence().checks, verifiable=True)
 
 
-@pytest.mark.parametrize("terms", [{"confirmations": 2}, {"parameters": {"colluders": 3}}])
+@pytest.mark.parametrize(
+    ("terms", "edit"),
+    [
+        ({"confirmations": 2}, ("confirmations = 3", "confirmations = 2")),
+        ({"parameters": {"colluders": 3}}, ("noise_from", "colluders = 3\nnoise_from")),
+    ],
+)
 def test_noise_of_holders_needs_confirmations_and_an_honest_holder(
-    recordings: Recordings, terms: dict[str, Any], tmp_path: Path
+    recordings: Recordings, terms: dict[str, Any], edit: tuple[str, str], tmp_path: Path
 ) -> None:
     """Nobody can make such a study, and the second verifier refuses its board."""
     with pytest.raises((StudyError, ValueError)):
         record("holders", public_file(tmp_path), **terms)
-    text = recordings("holders").made.study.text().replace("confirmations = 3", "confirmations = 2")
-    if "parameters" in terms:
-        text = recordings("holders").made.study.text().replace("noise_from", "colluders = 3\nnoise_from")
-    study = board.Study(text)
-    public = Public(study, recordings("holders").public_text)
+    study = board.Study(recordings("holders").made.study.text().replace(*edit))
     with pytest.raises(Refused):
-        _ = plan_of(study, public).share
+        _ = plan_of(study, Public(study, recordings("holders").public_text)).share
 
 
 def test_entries_beyond_what_a_member_may_post_do_not_count(recordings: Recordings) -> None:
