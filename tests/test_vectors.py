@@ -2,9 +2,8 @@
 
 What somebody has signed, stored or proved can be read and verified as long as this holds, and another implementation
 can be compared with ours. Each run is that of `psephos.audit`, with its seeded coins and test keys, from the first
-message to the last; vectors.json has the SHA-256 of its messages of each kind. A format that is meant to change gets
-another version, and `python -m tests.test_vectors` writes the file again; so it does when noise is drawn from its coins
-in another way.
+message to the last; vectors.json has the SHA-256 of its messages of each kind. A format that changes gets another
+version, and `python -m tests.test_vectors` writes the file again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""A run of every protocol at test size, with every call of every role recorded.
-
-`RUNS` has a run of each entry of `psephos.specs.registry.SPECS`. Each run is a study in memory with the roles of a real
-study and short keys. A dealer shares the key, except in the run "ceremony", where the holders generate it.
-"""
+"""A run of every protocol at test size, with every call of every role recorded: a study in memory with the roles of a
+real one and short keys, which a dealer shares but in the run "ceremony"."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ VARIANTS = set(RUNS) - {*SPECS, "ceremony"}
 """Runs whose roles are those of another run."""
 
 IN_SOAK = VARIANTS - {"statistic, noise of holders", "record, three classes"} | {"record"}
-"""Runs that `make test` leaves out, as it does the ceremony: it has one of each other protocol, of a record step the
-smaller, and the one in which holders send noise."""
+"""Runs that `make test` leaves out: it has one of each protocol, the smaller of records, and noise of the holders."""
 
 
 def tier(name: str) -> list[pytest.MarkDecorator]:

@@ -75,18 +75,6 @@ def test_encrypted_numbers_of_phe_under_our_keys(private_key: PrivateKey, real: 
     assert theirs.decrypt(private_key.public_key.encrypt(integer) * -3) == integer * -3
 
 
-@given(plaintexts.filter(lambda m: m < 2**510), st.integers(0, 2**500))
-def test_our_ciphertexts_and_those_of_phe_add_up(
-    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, left: int, right: int
-) -> None:
-    (ours,) = Encryptor(private_key.public_key, expected=8).encrypt([mpz(left)])
-    theirs = phe.EncryptedNumber(phe_private_key.public_key, phe_private_key.public_key.raw_encrypt(right))
-    total = phe.EncryptedNumber(phe_private_key.public_key, int(ours)) + theirs
-    assert (
-        phe_private_key.raw_decrypt(total.ciphertext()) == private_key.raw_decrypt(total.ciphertext()) == left + right
-    )
-
-
 def test_foreign_keys_convert_in_both_directions_and_are_shared(
     foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey],
 ) -> None:
