@@ -13,15 +13,14 @@ from typing import Any
 from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.opened import OpenedSum, open_product, received_part
+from psephos.protocol.encrypted_sum.opened import OpenedSum as OpenedSum
+from psephos.protocol.encrypted_sum.opened import open_product, received_part
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed, VoteOpen
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import BoardError, UnconfirmedError, WrongPartialDecryptionError
 from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
-
-__all__ = ["AwaitingDecryptions", "OpenedSum", "Tally", "TallyOpened", "open_product"]
 
 
 @storable

@@ -44,8 +44,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Refusal, Rule, Step, gathers, takes
 from psephos.protocol.wire import Kind, kind_of
 
-__all__ = ["CeremonyHolder"]
-
 CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.COMPLAINT)
 
 

@@ -80,8 +80,6 @@ from psephos.protocol.proofs import opening
 from psephos.protocol.roles import Entry
 from psephos.protocol.wire import Kind, Reader
 
-__all__ = ["CeremonyReader", "PublicChecks", "cheated"]
-
 
 class PublicChecks:
     """The messages of a ceremony, in the order of the protocol: as holder `number` must send them, and their checks.

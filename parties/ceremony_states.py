@@ -10,18 +10,6 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = [
-    "AGAIN",
-    "FIRST",
-    "MODULI",
-    "CeremonyDone",
-    "CeremonyFailed",
-    "ExponentSharing",
-    "MessageDigest",
-    "ModulusSearch",
-    "SeedMaterial",
-]
-
 FIRST, AGAIN, MODULI = 0, 1, 2
 """Stages of a batch: computing the moduli (MODULI); a test with one base for every candidate (FIRST); and a test with
 `CONFIRMATIONS` bases, and of the form, for those that passed (AGAIN)."""

@@ -23,8 +23,6 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 
-__all__ = ["Agent", "RejectedEntry"]
-
 _log = logging.getLogger("psephos.agent")
 
 _BATCH = 256

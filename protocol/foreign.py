@@ -15,8 +15,6 @@ import unicodedata
 from io import BufferedReader
 from typing import Any
 
-__all__ = ["has_controls", "open_file", "parse_toml", "printable", "read_bytes", "read_text"]
-
 _DEEPEST = 32
 """Deepest nesting of a TOML document, and most parts of a dotted key; the files of this library need four."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["confusable", "plain"]
-
 
 def plain(text: str) -> str:
     """Return a name in its one spelling.

@@ -15,23 +15,6 @@ from psephos.protocol.errors import JournalError, MessageError, PsephosError, Un
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
-__all__ = [
-    "BOARD",
-    "DelegatingRole",
-    "Entry",
-    "Machine",
-    "MachineState",
-    "MissingMessages",
-    "Post",
-    "PublicReader",
-    "Refusal",
-    "Role",
-    "Rule",
-    "Step",
-    "gathers",
-    "takes",
-]
-
 BOARD = "board"
 """The receiver of a public message."""
 

@@ -15,8 +15,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness
 from psephos.protocol.roles import BOARD
 
-__all__ = ["BOARD", "SentMessage", "Transcript", "View"]
-
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:

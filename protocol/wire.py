@@ -12,19 +12,6 @@ from enum import Enum, IntEnum
 
 from psephos.protocol.errors import MessageError, WrongRoundError
 
-__all__ = [
-    "DIGEST_BYTES",
-    "HEADER_BYTES",
-    "Audience",
-    "ByteReader",
-    "Kind",
-    "Reader",
-    "frame",
-    "kind_of",
-    "messages_in",
-    "session_of",
-]
-
 _MAGIC = b"PSEPHOS\x02"
 DIGEST_BYTES = 32
 """Length of a SHA-256 digest, such as the session."""

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.tally import OpenedSum, Tally
+from psephos.curator.tally import Tally
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import PartyVanishedError, TooFewBallotsError
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import DescentState

@@ -7,8 +7,6 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.errors import BoardError
 from psephos.protocol.signing import SigningKey
 
-__all__ = ["open_board"]
-
 
 def open_board(address: str, session: bytes, name: str = "", key: SigningKey | None = None) -> Board:
     """Open the board of a study for a role (with its signing key), or for reading only.

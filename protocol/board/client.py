@@ -30,16 +30,6 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Audience, Kind, Reader, frame
 
-__all__ = [
-    "BoardClient",
-    "BoardMembers",
-    "BoardReader",
-    "CheckedEntry",
-    "LogRecord",
-    "describe_missing",
-    "join_message",
-]
-
 
 @dataclass(frozen=True)
 class BoardMembers:

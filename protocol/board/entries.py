@@ -17,8 +17,6 @@ from psephos.protocol.roles import BOARD
 from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey, VerificationKey
 from psephos.protocol.wire import DIGEST_BYTES, ByteReader
 
-__all__ = ["SignedEntry"]
-
 _MAGIC = b"PSEPHOS ENTRY\x01"
 
 

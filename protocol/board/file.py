@@ -24,8 +24,6 @@ from psephos.protocol.foreign import open_file
 from psephos.protocol.storage.database import Database
 from psephos.protocol.wire import DIGEST_BYTES
 
-__all__ = ["BoardFile", "ExportFile", "export"]
-
 _STATEMENTS = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, digest BLOB NOT NULL, data BLOB NOT NULL)",
     "CREATE INDEX entries_digest ON entries (digest)",

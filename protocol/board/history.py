@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from psephos.protocol.storage.values import storable
 
-__all__ = ["Head", "History", "leaf_hash"]
-
 EMPTY = hashlib.sha256().digest()
 """The root of a log without entries (RFC 9162, section 2.1.1)."""
 

@@ -43,8 +43,6 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.database import check_private
 from psephos.protocol.wire import DIGEST_BYTES
 
-__all__ = ["PASSWORD_VARIABLE", "READER", "READING", "NatsBoard", "inbox", "nkey", "stream_of", "subject_of"]
-
 READER = "reader"
 """The server's user for reading only, who has a password."""
 PASSWORD_VARIABLE = "PSEPHOS_READER_PASSWORD"  # noqa: S105 - a name

@@ -13,8 +13,6 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from psephos.protocol.errors import MessageError
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-__all__ = ["SEALING_KEY_BYTES", "SealingKey", "seal"]
-
 SEALING_KEY_BYTES = 32
 """Length of a public or secret X25519 key (RFC 7748)."""
 

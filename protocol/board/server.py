@@ -28,8 +28,6 @@ from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.nats import READER, READING, inbox, nkey, stream_of, subject_of
 from psephos.protocol.errors import BoardError
 
-__all__ = ["NATS_SERVER", "start_server", "trial_certificates", "write_server"]
-
 NATS_SERVER = shutil.which("nats-server") or shutil.which("nats-server", path=sysconfig.get_path("scripts"))
 """The path of the program; None if it is not installed (Debian: `apt install nats-server`)."""
 

@@ -40,8 +40,6 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 
-__all__ = ["FORM_BITS", "FormTest", "form_tests", "form_weights"]
-
 FORM_BITS = 96
 """A prime factor of phi(n) stays hidden with probability 2^-96; phi(n) has fewer of them than n has bits."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Changes", "PrivacyUnit"]
-
 Changes = Literal["any", "replace"]
 """How neighbours differ in one unit: replaced, added or removed; or replaced, where numbers of rows are public."""
 

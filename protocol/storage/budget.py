@@ -29,8 +29,6 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.storage.database import Database, make_private
 from psephos.protocol.storage.store import STORE_APPLICATION, record_digest
 
-__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "Ledger", "PrivacyLimit", "SuccessorRecord"]
-
 DELTA = 1e-5
 """Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
 least the sum of the deltas."""

@@ -12,9 +12,6 @@ from typing import Any, ClassVar, Self
 
 from psephos.protocol.errors import PsephosError
 
-__all__ = ["Database", "check_private", "make_private"]
-
-
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNWRITABLE = (
     sqlite3.SQLITE_FULL,

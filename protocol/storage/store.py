@@ -30,8 +30,6 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from psephos.protocol.errors import AlreadyDoneError, JournalError, StoreInUseError
 from psephos.protocol.storage.database import Database, check_private, make_private
 
-__all__ = ["ERASED_SPACES", "STORE_APPLICATION", "OnceLedger", "Store", "record_digest"]
-
 STORE_APPLICATION = 0x50534550
 _SCHEMA = (
     "CREATE TABLE records (space TEXT, name BLOB, content BLOB NOT NULL, digest BLOB NOT NULL, "

@@ -43,18 +43,6 @@ from psephos.protocol.storage.values import decode, encode, storable
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = [
-    "JoinStage",
-    "KeyStage",
-    "NoKey",
-    "PublishStage",
-    "PublishedResult",
-    "ResultWatcher",
-    "StagedRole",
-    "initial_stages",
-]
-
-
 # -- one role after another
 
 

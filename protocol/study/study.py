@@ -33,8 +33,6 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "Study", "is_plain_text"]
-
 FORMAT = 2
 """Format 1, of Psephos 0.2, signed the scaled samples only, which several public files have."""
 

@@ -11,8 +11,6 @@ from psephos.protocol.roles import BOARD, DelegatingRole, Entry, Post, Role, Ste
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Change", "Replacements", "ScriptedRole", "Tampering", "is_of_kind", "tampering"]
-
 Change = Callable[[Post, Sequence[Entry]], Iterable[Post]]
 """(a message that the honest role sends, what it has received) -> the messages that are sent in its place."""
 

@@ -12,8 +12,6 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.transcript import Transcript, View
 
-__all__ = ["Advantage", "advantage", "views"]
-
 T = TypeVar("T")
 
 

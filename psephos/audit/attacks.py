@@ -16,8 +16,6 @@ from psephos.audit.model import AnalysisContext, Case, CheckResult, Checks, case
 from psephos.protocol.errors import InvalidParameter, PsephosError
 from psephos.specs.secrets import Secret, names_of
 
-__all__ = ["HARMLESS", "SUCCEEDS", "Attack", "AttackResult", "attack_case"]
-
 Expected = type[PsephosError] | Literal["harmless", "succeeds"]
 HARMLESS: Literal["harmless"] = "harmless"
 """Nothing needs to be refused: the attack gains nothing."""

@@ -23,8 +23,8 @@ from scipy.stats import binomtest
 from psephos.audit.adversary import Tampering
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.compare import ViewAnalysis, compare_noise
-from psephos.audit.matrix import EXPECTED, HONEST, PATHAK_MEMBERS, pathak_members
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members, case_of
+from psephos.audit.matrix import EXPECTED, HONEST, PATHAK_MEMBERS, Coalition, Members, pathak_members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, case_of
 from psephos.audit.pathak_runs import (
     EPSILON,
     FEATURES,

@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_noise
-from psephos.audit.matrix import HONEST, PSGD_MEMBERS
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
+from psephos.audit.matrix import HONEST, PSGD_MEMBERS, Members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, case_of
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import ideal_sum, joint_gaussian, simulate_sum_view, spherical_noise
 from psephos.audit.sums import SumAnalysis
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, Variant, agree
-from psephos.curator.tally import OpenedSum
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import gaussian_sigma, snap

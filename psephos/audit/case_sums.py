@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from psephos.audit import matrix
 from psephos.audit.compare import compare_noise
-from psephos.audit.matrix import SUM_MEMBERS, TALLY_MEMBERS, SumSecrets
-from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members, case_of
+from psephos.audit.matrix import SUM_MEMBERS, TALLY_MEMBERS, Members, SumSecrets
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, case_of
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, run_sum
 from psephos.audit.simulators import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.sums import SumAnalysis

@@ -14,8 +14,6 @@ from psephos.audit.studies import Trial, trial
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.randomness import SimulationRandomness
 
-__all__ = ["MakeElection", "analysis", "coins", "election", "make_election", "private_key", "study"]
-
 MakeElection = Callable[..., Election]
 
 

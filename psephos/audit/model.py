@@ -11,21 +11,9 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Coalition, Members, Verdict
+from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Coalition, Verdict
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.results import AuditedCell
-
-__all__ = [
-    "AnalysisContext",
-    "Case",
-    "Check",
-    "CheckResult",
-    "Checks",
-    "Coalition",
-    "Members",
-    "case_of",
-    "judge",
-]
 
 T = TypeVar("T")
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psephos.audit.adversary import ScriptedRole
-from psephos.curator.tally import OpenedSum, Tally
+from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
@@ -22,8 +23,6 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
-
-__all__ = ["CONTEXT", "Election", "hold_election", "short_key"]
 
 CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
 """The default public input of a round, 32 bytes."""

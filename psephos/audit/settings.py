@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.model import AnalysisContext
-from psephos.curator.tally import OpenedSum, open_product
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.opened import OpenedSum, open_product
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.paillier.encryption import Encryptor

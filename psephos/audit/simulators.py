@@ -20,10 +20,10 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from psephos.audit.model import Members
+from psephos.audit.matrix import Members
 from psephos.audit.settings import AuditSetting, SumRun
-from psephos.curator.tally import OpenedSum
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor
@@ -33,7 +33,8 @@ from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.randomness import Randomness
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.roles import BOARD
+from psephos.protocol.transcript import Transcript
 
 
 def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz]:

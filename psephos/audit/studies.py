@@ -12,8 +12,6 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study
 
-__all__ = ["Trial", "trial"]
-
 
 @dataclass(frozen=True)
 class Trial:

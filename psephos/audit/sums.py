@@ -17,8 +17,8 @@ from gmpy2 import mpz
 from psephos.audit.attacks import Attack
 from psephos.audit.compare import ViewAnalysis
 from psephos.audit.deviations import request_attacks
-from psephos.audit.matrix import HONEST
-from psephos.audit.model import AnalysisContext, CheckResult, Members
+from psephos.audit.matrix import HONEST, Members
+from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import ideal_sum, simulate_sum_view
 from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi, related_randomness, traffic_of

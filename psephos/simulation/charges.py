@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from psephos.budget import RunBudget, budget_of
 from psephos.curator.methods import Method
-from psephos.curator.tally import OpenedSum
 from psephos.data.splits import Split
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import BudgetExceededError
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, gaussian_sigma

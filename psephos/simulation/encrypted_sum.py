@@ -23,9 +23,9 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.curator.tally import OpenedSum
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode

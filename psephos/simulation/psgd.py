@@ -20,7 +20,6 @@ from psephos.budget import RunBudget, budget_of
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
-from psephos.curator.tally import OpenedSum
 from psephos.data.partition import AbsentRole
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
@@ -28,6 +27,7 @@ from psephos.parties.psgd import GradientPartyState
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.psgd.series import Announcement, SeriesTerms

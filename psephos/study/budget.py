@@ -15,8 +15,6 @@ from psephos.protocol.storage.budget import Charge, PrivacyLimit
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import multiplier_of, protected_by, spec_class
 
-__all__ = ["LEDGER_DELTA", "charges_of", "is_claim_of_study", "read_ledger"]
-
 LEDGER_DELTA = 1e-5
 """The delta at which a limit of an identity holds."""
 

@@ -28,8 +28,6 @@ from psephos.specs.study import StudyTerms, encode_coordinates, encode_parameter
 from psephos.study.identity import IdentityCard
 from psephos.study.samples import PublicSamples
 
-__all__ = ["NewOptions", "make_study"]
-
 
 def _or(words: Sequence[str]) -> str:
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

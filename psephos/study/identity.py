@@ -32,8 +32,6 @@ from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_ke
 from psephos.protocol.study.study import Study, is_plain_text
 from psephos.study.budget import LEDGER_DELTA, charges_of, is_claim_of_study, read_ledger
 
-__all__ = ["Identity", "IdentityCard", "fingerprint", "fingerprint_words"]
-
 FORMAT = 1
 MOST_BYTES = 10_000
 """Largest size of a card in bytes."""

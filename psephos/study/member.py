@@ -37,8 +37,6 @@ from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine
 
-__all__ = ["MemberSettings", "Membership", "sign"]
-
 _MOST_BYTES = 100_000
 """Largest size of a member's settings in bytes."""
 

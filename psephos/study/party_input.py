@@ -27,8 +27,6 @@ from psephos.specs.registry import person_column, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.samples import PublicSamples
 
-__all__ = ["MemberSettings", "PartyInput", "absolute_voter", "load_voter"]
-
 
 class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The files of a member, as absolute paths, and what it votes with.

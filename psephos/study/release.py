@@ -37,8 +37,6 @@ from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.samples import PublicSamples
 
-__all__ = ["follows_from_sum", "make_release", "read_release"]
-
 Array = NDArray[np.float64]
 
 _PRECISION = 24

@@ -22,8 +22,6 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.study import StudyTerms
 
-__all__ = ["curator_role", "holder_role", "party_role", "reader_role"]
-
 
 def holder_role(terms: StudyTerms, number: int, store: Store) -> StagedRole:
     """Return the role of key holder `number`, which makes the key with the others and opens sums."""

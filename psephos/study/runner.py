@@ -34,8 +34,6 @@ from psephos.protocol.study.study import CURATOR
 from psephos.study.identity import fingerprint
 from psephos.study.member import Membership
 
-__all__ = ["MemberRunner", "RunningRole", "failed", "status"]
-
 _log = logging.getLogger("psephos.study")
 
 _SHORTEST, _LONGEST = 0.05, 2.0

@@ -29,8 +29,6 @@ from psephos.specs.study import StudyTerms
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CONSTANT", "PublicSamples"]
-
 CONSTANT = "(constant)"
 """The feature that stands for an intercept."""
 

@@ -28,8 +28,6 @@ from psephos.study.member import sign
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import examine
 
-__all__ = ["run_trial"]
-
 _DATA, _LABEL, _PUBLIC = "breast-cancer", "diagnosis", 60
 _PATIENCE = 60
 

@@ -60,8 +60,6 @@ from psephos.study.identity import fingerprint
 from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
 
-__all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]
-
 Verdict = Literal["holds", "fails", "not checked", "misconduct"]
 """The outcome of a check. "misconduct": members have signed what no honest member signs, and the result stands."""
 

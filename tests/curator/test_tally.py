@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit import ScriptedRole
-from psephos.curator.tally import OpenedSum, Tally, open_product
+from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.opened import OpenedSum, open_product
 from psephos.protocol.errors import (
     BoardError,
     CiphertextError,

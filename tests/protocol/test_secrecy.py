@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from gmpy2 import mpz
 
-from psephos.curator.tally import OpenedSum
 from psephos.parties.holder import KeyHolder
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb
 from psephos.protocol.paillier.encryption import Encryptor

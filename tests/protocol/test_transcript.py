@@ -10,7 +10,8 @@ import pytest
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.roles import BOARD
+from psephos.protocol.transcript import Transcript
 
 SECRET = b"a secret message of forty-two bytes......."
 

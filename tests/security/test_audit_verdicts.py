@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from psephos.audit.matrix import HIDDEN, LEAK, REVEALED
-from psephos.audit.model import Case, Check, CheckResult, Coalition, judge
+from psephos.audit.matrix import HIDDEN, LEAK, REVEALED, Coalition
+from psephos.audit.model import Case, Check, CheckResult, judge
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, run_audit
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditResult

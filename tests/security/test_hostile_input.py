@@ -20,9 +20,9 @@ from psephos.audit.adversary import tampering
 from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import keys_of, records_of
 from psephos.audit.settings import FixedVoter, make_setting
-from psephos.curator.tally import open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.opened import open_product
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import PartyVanishedError, PsephosError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts

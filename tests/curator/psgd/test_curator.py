@@ -15,9 +15,10 @@ from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
-from psephos.curator.tally import OpenedSum, Tally
+from psephos.curator.tally import Tally
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DivergenceError, InvalidParameter, PartyVanishedError

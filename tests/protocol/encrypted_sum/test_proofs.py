@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from gmpy2 import mpz
 
-from psephos.curator.tally import open_product
 from psephos.parties.party import Party, VotingParty
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
+from psephos.protocol.encrypted_sum.opened import open_product
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import (
     check_opening,

@@ -10,7 +10,8 @@ import pytest
 from psephos.experiments.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.transcript import BOARD, Transcript
+from psephos.protocol.roles import BOARD
+from psephos.protocol.transcript import Transcript
 from psephos.results import PlanResult
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.key_setup import setup_keys

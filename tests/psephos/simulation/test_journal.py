@@ -18,8 +18,9 @@ from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.roles import BOARD
 from psephos.protocol.storage.values import encode
-from psephos.protocol.transcript import BOARD, SentMessage
+from psephos.protocol.transcript import SentMessage
 from psephos.simulation.journal import Journal, SumState
 from psephos.simulation.key_setup import KeySetup, setup_keys
 

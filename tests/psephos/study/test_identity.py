@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from mnemonic import Mnemonic
 
-from psephos.curator.tally import OpenedSum
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,

@@ -14,9 +14,9 @@ import pytest
 
 from psephos.budget import table_digest
 from psephos.curator.statistic import public_coordinates
-from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import (
     BudgetExceededError,
     BudgetFileError,

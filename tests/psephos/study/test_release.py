@@ -13,8 +13,8 @@ import pytest
 
 from psephos.curator.ledger import Release
 from psephos.curator.signal import Signal
-from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SimulationRandomness

@@ -23,13 +23,13 @@ from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_total
-from psephos.curator.tally import OpenedSum
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import ModulusSearch, SeedMaterial
 from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardReader
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.errors import EquivocationError, StudyError
 from psephos.protocol.grids.fixed_point import FixedPoint

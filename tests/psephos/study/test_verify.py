@@ -23,7 +23,6 @@ from psephos.audit.adversary import Tampering, is_of_kind, tampering
 from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.curator.statistic import plan_statistic
-from psephos.curator.tally import OpenedSum
 from psephos.model import Model, written_model
 from psephos.protocol import errors
 from psephos.protocol.agent import Agent
@@ -32,6 +31,7 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.history import History, leaf_hash
 from psephos.protocol.encrypted_sum.messages import Confirmation
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import MessageError, ModelError, ReportError, StudyError, UnsealedMessageError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step

@@ -23,9 +23,9 @@ from scipy.special import expit
 from psephos.audit.studies import trial
 from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate
 from psephos.curator.statistic import SOURCE_OF, MechanismName, StatisticPlan, plan_statistic
-from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split, split_dataset
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation, Score
 from psephos.simulation.options import TallyOptions
