@@ -80,7 +80,7 @@ Messages = Mapping[str, bytes]
 class Contribution:
     """What a party added to the sum, in units of the grid: a secret, for a simulation that checks the sum.
 
-    `noise` is its own vector ("printed"), one share ("public-bound"), or one share for every rung ("repaired").
+    `noise` is its own vector ("printed"), one share ("public-bound"), or one share for every bucket ("repaired").
     """
 
     size: int = field(repr=False)
@@ -105,8 +105,8 @@ def noise_share(terms: PathakTerms, size: Fraction | int, randomness: Randomness
     return tuple(shares.share(randomness))
 
 
-def rung_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> Noise:
-    return tuple(noise_share(terms, size, randomness) for size in terms.ladder)
+def bucket_shares(terms: PathakTerms, randomness: Randomness = SYSTEM) -> Noise:
+    return tuple(noise_share(terms, size, randomness) for size in terms.buckets)
 
 
 # -- states
@@ -165,7 +165,7 @@ class AwaitingRungVotes:
 
 
 @dataclass(frozen=True)
-class AwaitingRungSelection:
+class AwaitingBucketSelection:
     agreed: PathakAgreement
 
 
@@ -375,10 +375,10 @@ class PathakParty(Machine):
     # -- stage 2: the encrypted noise of the smallest data set
 
     @gathers(ComparingSizes, Kind.SELECTION, _curator)
-    def vote_rung(self, state: ComparingSizes, messages: Messages) -> Step:
-        """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's rung.
+    def vote_bucket(self, state: ComparingSizes, messages: Messages) -> Step:
+        """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's bucket.
 
-        Encryptions of 0 in mode `half` would have the Jacobi symbol 1 and disclose the rung.
+        Encryptions of 0 in mode `half` would have the Jacobi symbol 1 and disclose the bucket.
         """
         agreed, terms = state.agreed, state.agreed.terms
         selection = self._decode(messages[CURATOR], Kind.SELECTION, agreed, terms.parties)
@@ -386,34 +386,34 @@ class PathakParty(Machine):
         if not terms.joint:
             noise = own_noise(terms, self._size, self._noise_randomness)
             return self._add_noise(agreed, (selected,), (noise,))
-        rungs = [mpz(1)] * len(terms.ladder)
-        rungs[terms.rung(self._size)] = selected
-        vote = self._full(agreed.curator_key, tuple(rungs))
+        buckets = [mpz(1)] * len(terms.buckets)
+        buckets[terms.bucket(self._size)] = selected
+        vote = self._full(agreed.curator_key, tuple(buckets))
         if self.number == LEADER:
             return Step(AwaitingRungVotes(agreed, vote))
-        message = Ciphertexts(Kind.RUNG_VOTE, agreed.curator_key, vote)
-        return Step(AwaitingRungSelection(agreed), (post(terms, party_name(LEADER), message),))
+        message = Ciphertexts(Kind.BUCKET_VOTE, agreed.curator_key, vote)
+        return Step(AwaitingBucketSelection(agreed), (post(terms, party_name(LEADER), message),))
 
     def _decode(self, data: bytes, kind: Kind, agreed: PathakAgreement, count: int) -> tuple[mpz, ...]:
         return Ciphertexts.decode(data, kind, agreed.terms, agreed.curator_key, count).ciphertexts
 
-    @gathers(AwaitingRungVotes, Kind.RUNG_VOTE, _others)
-    def combine_rungs(self, state: AwaitingRungVotes, messages: Messages) -> Step:
+    @gathers(AwaitingRungVotes, Kind.BUCKET_VOTE, _others)
+    def combine_buckets(self, state: AwaitingRungVotes, messages: Messages) -> Step:
         """Party 0: send the product of all votes, zeta of the one-hot e, to all parties."""
         agreed, product = state.agreed, state.vote
         for data in messages.values():
-            vote = self._decode(data, Kind.RUNG_VOTE, agreed, len(product))
+            vote = self._decode(data, Kind.BUCKET_VOTE, agreed, len(product))
             product = add_ciphertexts(agreed.curator_key, product, vote)
-        rungs = self._full(agreed.curator_key, product)
-        message = Ciphertexts(Kind.RUNG_SELECTION, agreed.curator_key, rungs)
+        buckets = self._full(agreed.curator_key, product)
+        message = Ciphertexts(Kind.BUCKET_SELECTION, agreed.curator_key, buckets)
         posts = [post(agreed.terms, other, message) for other in _others(self, state)]
-        return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness), posts)
+        return self._add_noise(agreed, buckets, bucket_shares(agreed.terms, self._noise_randomness), posts)
 
-    @gathers(AwaitingRungSelection, Kind.RUNG_SELECTION, _leader)
-    def take_rungs(self, state: AwaitingRungSelection, messages: Messages) -> Step:
+    @gathers(AwaitingBucketSelection, Kind.BUCKET_SELECTION, _leader)
+    def take_buckets(self, state: AwaitingBucketSelection, messages: Messages) -> Step:
         agreed = state.agreed
-        rungs = self._decode(messages[party_name(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
-        return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
+        buckets = self._decode(messages[party_name(LEADER)], Kind.BUCKET_SELECTION, agreed, len(agreed.terms.buckets))
+        return self._add_noise(agreed, buckets, bucket_shares(agreed.terms, self._noise_randomness))
 
     def _add_noise(
         self, agreed: PathakAgreement, bases: tuple[mpz, ...], noise: Noise, posts: Sequence[Post] = ()

@@ -62,8 +62,8 @@ class Kind(IntEnum):
     LENT_SHARE = 40, Audience.SECRET
     ANSWERS = 41, Audience.SECRET
     SELECTION = 42, Audience.SECRET
-    RUNG_VOTE = 43, Audience.SECRET
-    RUNG_SELECTION = 44, Audience.SECRET
+    BUCKET_VOTE = 43, Audience.SECRET
+    BUCKET_SELECTION = 44, Audience.SECRET
     NOISE_FACTOR = 45, Audience.SECRET
     MASKED_NOISE = 46, Audience.SECRET
     RESHARE = 47, Audience.SECRET

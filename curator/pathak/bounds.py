@@ -70,7 +70,7 @@ def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
     size: Fraction | int = terms.smallest_size if terms.variant == "public-bound" else terms.counted(smallest)
     if terms.variant == "repaired":
-        size = terms.ladder[terms.rung(smallest)]
+        size = terms.buckets[terms.bucket(smallest)]
     scale = float(noise_scale(terms, size))
     return (math.sqrt(terms.features) * reach + terms.features) / scale
 

@@ -321,7 +321,7 @@ class Answers(_Message):
 
 @dataclass(frozen=True)
 class Ciphertexts(_Message):
-    """A list of Paillier ciphertexts, all re-randomised: a masked share, a selection, a rung vote or selection, psi."""
+    """A list of Paillier ciphertexts, all re-randomised: a masked share, a selection, a vote for a bucket, psi."""
 
     kind: Kind
     key: PublicKey

@@ -41,8 +41,8 @@ SIZE_BITS = 32
 HIDING_BITS = 80
 """How many bits longer a mask is than the value it hides, which it hides up to a statistical distance of 2^-80."""
 
-LADDER_RATIO = Fraction(3, 2)
-"""Ratio of consecutive rungs of the ladder of sizes."""
+BUCKET_RATIO = Fraction(3, 2)
+"""Ratio of the smallest sizes of consecutive size buckets."""
 
 
 def party_name(number: int) -> str:
@@ -61,7 +61,7 @@ class PathakTerms:
 
     Attributes:
         variant: who draws the noise, and for which size. "public-bound": all parties, in shares, for the public
-            `smallest_size`; "repaired": all parties, in shares, for the rung of the smallest data set; "printed": the
+            `smallest_size`; "repaired": all parties, in shares, for the bucket of the smallest data set; "printed": the
             party with the smallest data set, as in the paper.
         comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed).
         classes: the two class names, label 0 and label 1.
@@ -141,12 +141,12 @@ class PathakTerms:
         return 2 * self.lam
 
     @cached_property
-    def ladder(self) -> tuple[Fraction, ...]:
+    def buckets(self) -> tuple[Fraction, ...]:
         """The sizes for which noise is drawn in the repaired variant, from the smallest size up."""
-        rungs = [Fraction(self.smallest_size)]
-        while rungs[-1] * LADDER_RATIO <= self.largest_size:
-            rungs.append(rungs[-1] * LADDER_RATIO)
-        return tuple(rungs)
+        buckets = [Fraction(self.smallest_size)]
+        while buckets[-1] * BUCKET_RATIO <= self.largest_size:
+            buckets.append(buckets[-1] * BUCKET_RATIO)
+        return tuple(buckets)
 
     def counted(self, size: int) -> int:
         """Return the size that a data set is treated as having; rejecting a size outside the bounds would reveal it.
@@ -156,9 +156,9 @@ class PathakTerms:
         """
         return min(max(size, self.smallest_size), self.largest_size)
 
-    def rung(self, size: int) -> int:
-        """Return the index of a data set's rung, which is no larger, so that noise is never too small."""
-        return max(place for place, least in enumerate(self.ladder) if least <= self.counted(size))
+    def bucket(self, size: int) -> int:
+        """Return the index of a data set's bucket, which is no larger, so that noise is never too small."""
+        return max(place for place, least in enumerate(self.buckets) if least <= self.counted(size))
 
     # -- encoding
 

@@ -10,8 +10,8 @@ from .model import Case as Case
 from .model import Check as Check
 from .model import CheckResult as CheckResult
 from .model import Checks as Checks
-from .rounds import Election as Election
-from .rounds import hold_election as hold_election
+from .rounds import SampleRound as SampleRound
+from .rounds import hold_round as hold_round
 from .run import PROTOCOLS as PROTOCOLS
 from .run import run_audit as run_audit
 from .studies import Trial as Trial

@@ -110,9 +110,9 @@ class PathakAnalysis(ViewAnalysis):
             ]
             label = f"pathak simulated {self.kind} {members} {i}"
             run = run_observed(context, self.kind, records, label, deviating_roles(members))
-            if terms.joint and not members.lying:  # the coalition's own shares of the noise, at the true rung
-                rung = terms.rung(min(SIZES)) if terms.finds_smallest else 0
-                released = ideal_sum(released, *(run.contributions[n].noise[rung] for n in members.parties))
+            if terms.joint and not members.lying:  # the coalition's own shares of the noise, at the true bucket
+                bucket = terms.bucket(min(SIZES)) if terms.finds_smallest else 0
+                released = ideal_sum(released, *(run.contributions[n].noise[bucket] for n in members.parties))
             return run.with_total(released, honest[-1])
 
         # Without a party's inputs the simulation is the same: the curator and the consumer view the same runs.
@@ -136,8 +136,8 @@ class PathakAnalysis(ViewAnalysis):
         for place, value in enumerate(run.total):
             yield f"total {place}", float(value)
             for number in members.parties:
-                for rung, noise in enumerate(run.contributions[number].noise):
-                    yield f"total {place} less the noise {rung} of party {number}", float(value - noise[place])
+                for bucket, noise in enumerate(run.contributions[number].noise):
+                    yield f"total {place} less the noise {bucket} of party {number}", float(value - noise[place])
         if run.terms.finds_smallest:
             yield from _of_sizes(run, members)
 
@@ -148,7 +148,7 @@ def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator
     if terms.variant == "public-bound":
         smallest = terms.smallest_size
     elif terms.variant == "repaired":
-        smallest = max(int(rung) for rung in terms.ladder if rung <= smallest)
+        smallest = max(int(bucket) for bucket in terms.buckets if bucket <= smallest)
     record = 2 / (smallest * 2 * LAMBDA)  # L2, of one party's minimiser; objective (2) is 2 lambda-strongly convex
     in_units = 1 / (EPSILON * terms.pitch)
     if terms.variant == "printed":
@@ -271,7 +271,7 @@ def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, t
     zeta, group = run.keys.curator.public_key, run.keys.group.public_key
     if not members.curator:
         # What the parties cannot open, and what Charlie computed from ciphertexts whose randomness they know.
-        of_zeta = (Kind.SELECTION, Kind.RUNG_VOTE, Kind.RUNG_SELECTION, Kind.NOISE_FACTOR, Kind.MASKED_NOISE)
+        of_zeta = (Kind.SELECTION, Kind.BUCKET_VOTE, Kind.BUCKET_SELECTION, Kind.NOISE_FACTOR, Kind.MASKED_NOISE)
         return [(zeta, of_zeta, ()), (group, (Kind.MASKED_SHARE,), (Kind.INDEXED_SHARE,))]
     return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
 
@@ -535,7 +535,7 @@ _LIES: tuple[tuple[PathakKind, str, dict[str, Lie]], ...] = (
     ("public-bound", "adds what it likes", {_LIAR: _shifts}),
     ("public-bound", "publishes a wrong share", {CURATOR: _shifts}),
     ("public-bound", "adds nothing and something", {_LIAR: _gives_nothing, CURATOR: _shifts}),
-    ("repaired", "votes for no rung", {_LIAR: partial(_smallest_with_zeros, Kind.RUNG_VOTE)}),
+    ("repaired", "votes for no bucket", {_LIAR: partial(_smallest_with_zeros, Kind.BUCKET_VOTE)}),
     ("repaired", "selects nobody", _SELECTS_NOBODY),
     ("printed", "noise of nobody", {_LIAR: partial(_smallest_with_zeros, Kind.NOISE_FACTOR)}),
     ("printed", "selects nobody as printed", _SELECTS_NOBODY),

@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 
 from psephos.audit.model import AnalysisContext
-from psephos.audit.rounds import Election, hold_election, short_key
+from psephos.audit.rounds import SampleRound, hold_round, short_key
 from psephos.audit.run import RATE
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.randomness import SimulationRandomness
 
-MakeElection = Callable[..., Election]
+MakeSample = Callable[..., SampleRound]
 
 
 @pytest.fixture(scope="session")
@@ -30,15 +30,15 @@ def coins(request: pytest.FixtureRequest) -> SimulationRandomness:
 
 
 @pytest.fixture(scope="session")
-def make_election(private_key: PrivateKey) -> MakeElection:
-    """Return `psephos.audit.hold_election` with the key of `private_key`."""
-    return partial(hold_election, key=private_key)
+def make_sample(private_key: PrivateKey) -> MakeSample:
+    """Return `psephos.audit.hold_round` with the key of `private_key`."""
+    return partial(hold_round, key=private_key)
 
 
 @pytest.fixture(scope="session")
-def election(make_election: MakeElection) -> Election:
+def sample(make_sample: MakeSample) -> SampleRound:
     """Return a round of five parties and three holders, two of whom can open; 400 entries make three ciphertexts."""
-    return make_election(5, 3, 2, length=400)
+    return make_sample(5, 3, 2, length=400)
 
 
 @pytest.fixture(scope="session")

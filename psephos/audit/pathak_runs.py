@@ -114,7 +114,7 @@ class ObservedRun:
     def bases(self, number: int) -> Sequence[mpz]:
         """Return the ciphertexts that a party raises to the powers of its noise."""
         if self.terms.joint:
-            return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
+            return self.messages(Kind.BUCKET_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
         return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number]]]
 
     def with_total(self, total: Sequence[int], number: int) -> ObservedRun:
@@ -138,8 +138,8 @@ def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
     places = noise_plan(terms, zeta).ciphertexts
     counts = {
         Kind.SELECTION: terms.parties,
-        Kind.RUNG_VOTE: len(terms.ladder),
-        Kind.RUNG_SELECTION: len(terms.ladder),
+        Kind.BUCKET_VOTE: len(terms.buckets),
+        Kind.BUCKET_SELECTION: len(terms.buckets),
         Kind.NOISE_FACTOR: places,
         Kind.MASKED_NOISE: places,
     }

@@ -35,7 +35,7 @@ def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
 
 
 @dataclass(frozen=True)
-class Election:
+class SampleRound:
     """One round with the secrets of all its roles: the private key, its shares, and a signing key for each party."""
 
     private_key: PrivateKey = field(repr=False)
@@ -98,7 +98,7 @@ class Election:
         return opened
 
 
-def hold_election(
+def hold_round(
     parties: int = 5,
     holders: int = 3,
     threshold: int = 2,
@@ -108,7 +108,7 @@ def hold_election(
     span: tuple[int, int] = (0, 1),
     randomness: Randomness = SYSTEM,
     **terms: Any,
-) -> Election:
+) -> SampleRound:
     """Make the keys and the terms of a round; no ballot is cast yet.
 
     `threshold` of the `holders` open a sum of vectors with `length` entries within `span`; `key` is `short_key()` by
@@ -125,4 +125,4 @@ def hold_election(
         tuple(k.verification_key for k in signing_keys),
         **{"context": CONTEXT, "test_key": key.public_key.bits < 2048, "randomness": randomness, **terms},
     )
-    return Election(key, tuple(shares), signing_keys, round_)
+    return SampleRound(key, tuple(shares), signing_keys, round_)

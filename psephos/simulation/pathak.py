@@ -52,7 +52,7 @@ CAUTIONS: dict[Variant, str] = {
     ),
     "repaired": (
         "For studying the repair: one dishonest role can remove the noise. The exact average is published if a party "
-        "claims the smallest size and then votes for no rung or for the largest one, or if the curator selects no "
+        "claims the smallest size and then votes for no bucket or for the largest one, or if the curator selects no "
         "party. Use the variant public-bound for anything else."
     ),
 }
@@ -104,8 +104,8 @@ class PathakRun:
         smallest = min(one.size for one in contributions)
         if self.terms.variant == "printed":  # of several parties of the smallest size, any may be selected
             return any(noise == list(one.noise[0]) for one in contributions if one.size == smallest)
-        rung = self.terms.rung(smallest) if self.terms.finds_smallest else 0
-        return noise == [sum(column) for column in zip(*(one.noise[rung] for one in contributions), strict=True)]
+        bucket = self.terms.bucket(smallest) if self.terms.finds_smallest else 0
+        return noise == [sum(column) for column in zip(*(one.noise[bucket] for one in contributions), strict=True)]
 
 
 def run_protocol(
@@ -188,7 +188,7 @@ class PathakOptions(RunOptions):
         None,
         "Public: smaller data sets count as if they had as many records.",
         group="Privacy",
-        shown=f"what the split deals to each party; {SMALLEST_SIZE}, the first rung, for the paper's variants",
+        shown=f"what the split deals to each party; {SMALLEST_SIZE}, the first bucket, for the paper's variants",
     )
     largest_size: int = option(1 << 20, "Public: larger data sets count as if they had as many.", group="Privacy")
 

@@ -41,7 +41,7 @@ BARE_SUM = Secret(
 )
 
 SMALLEST_SIZE = 16
-"""The first rung of the ladder, unless something else is agreed on."""
+"""The smallest size of the first bucket, unless something else is agreed on."""
 
 
 def make_terms(

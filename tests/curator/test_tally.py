@@ -41,35 +41,35 @@ from psephos.protocol.transcript import Transcript
 class Closed:
     """A closed tally over five parties, and every holder's partial decryption."""
 
-    def __init__(self, make_election: Any, holders: int, threshold: int) -> None:
-        self.election = make_election(5, holders, threshold, length=40)
-        self.ballots = [self.election.ballot(party) for party in range(5)]
-        self.product = self.election.product(self.ballots)
+    def __init__(self, make_sample: Any, holders: int, threshold: int) -> None:
+        self.sample = make_sample(5, holders, threshold, length=40)
+        self.ballots = [self.sample.ballot(party) for party in range(5)]
+        self.product = self.sample.product(self.ballots)
         values = self.product.vector().ciphertexts
         self.parts = [
             PartialDecryption(
-                self.election.round.digest, share.holder, self.product.digest, share.partially_decrypt(values)
+                self.sample.round.digest, share.holder, self.product.digest, share.partially_decrypt(values)
             )
-            for share in self.election.shares
+            for share in self.sample.shares
         ]
-        self.sums = tuple(self.election.sums(range(5)))
+        self.sums = tuple(self.sample.sums(range(5)))
 
     def count(self, parts: Sequence[PartialDecryption]) -> OpenedSum:
         """Return what the curator opens when holders answer with these parts."""
-        holders = [ScriptedRole(f"holder {p.holder}", p.encode(self.election.round), to="curator") for p in parts]
-        opened: OpenedSum = self.election.count(self.ballots, holders)
+        holders = [ScriptedRole(f"holder {p.holder}", p.encode(self.sample.round), to="curator") for p in parts]
+        opened: OpenedSum = self.sample.count(self.ballots, holders)
         return opened
 
     def random_wrong(self, holder: int) -> PartialDecryption:
         """A part that is wrong by accident: another value altogether, another one for each holder."""
         part = self.parts[holder - 1]
         factor = (2, 3, 5, 7, 11)[holder - 1]
-        return replace(part, values=tuple(v * factor % self.election.key.ciphertext_modulus for v in part.values))
+        return replace(part, values=tuple(v * factor % self.sample.key.ciphertext_modulus for v in part.values))
 
     def shaped_wrong(self, holder: int, others: tuple[int, ...], shift: int = 1) -> PartialDecryption:
         """A part that is wrong on purpose: together with these others it opens to a sum with one entry `shift` more."""
-        part, key = self.parts[holder - 1], self.election.key
-        threshold_key = self.election.round.threshold_key
+        part, key = self.parts[holder - 1], self.sample.key
+        threshold_key = self.sample.round.threshold_key
         weight = lagrange_numerators([holder, *others], threshold_key.holders)[holder]
         k = shift * 2 * threshold_key.delta**3 * pow(weight, -1, key.n) % key.n
         value = part.values[0] * (1 + k * key.modulus) % key.ciphertext_modulus
@@ -77,8 +77,8 @@ class Closed:
 
 
 @pytest.fixture(scope="module")
-def three_of_five(make_election: Any) -> Closed:
-    return Closed(make_election, 5, 3)
+def three_of_five(make_sample: Any) -> Closed:
+    return Closed(make_sample, 5, 3)
 
 
 # -- counting
@@ -86,34 +86,34 @@ def three_of_five(make_election: Any) -> Closed:
 
 @settings(max_examples=20)
 @given(st.data())
-def test_the_opened_sum_is_that_of_the_vectors(make_election: Any, data: st.DataObject) -> None:
+def test_the_opened_sum_is_that_of_the_vectors(make_sample: Any, data: st.DataObject) -> None:
     minimum, maximum = data.draw(st.sampled_from([(0, 1), (-1, 1), (-(2**40), 2**35), (0, 2**60)]))
     parties, length = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 30))
-    election = make_election(parties, 2, 2, length=length, span=(minimum, maximum), minimum_ballots=2)
+    sample = make_sample(parties, 2, 2, length=length, span=(minimum, maximum), minimum_ballots=2)
     entry = st.one_of(st.sampled_from([minimum, maximum]), st.integers(minimum, maximum))
     row = st.lists(entry, min_size=length, max_size=length)
     values = data.draw(st.lists(row, min_size=parties, max_size=parties))
     absent = data.draw(st.integers(0, parties - 2))
-    opened = election.count([election.ballot(p, v) for p, v in enumerate(values)][absent:])
+    opened = sample.count([sample.ballot(p, v) for p, v in enumerate(values)][absent:])
     assert opened.sums == tuple(sum(column) for column in zip(*values[absent:], strict=True))
     assert opened.parties == tuple(range(absent, parties))
 
 
-def test_too_few_ballots(election: Any) -> None:
-    ballots = [election.ballot(party) for party in range(3)]
+def test_too_few_ballots(sample: Any) -> None:
+    ballots = [sample.ballot(party) for party in range(3)]
     for count in range(3):
         with pytest.raises(TooFewBallotsError, match=f"{count} ballots"):
-            election.count(ballots[:count])
-    assert election.count(ballots).parties == (0, 1, 2)
+            sample.count(ballots[:count])
+    assert sample.count(ballots).parties == (0, 1, 2)
 
 
-def test_a_closed_tally_counts_nothing_more(election: Any) -> None:
-    tally = Tally(election.round, seen=election.product([election.ballot(party) for party in range(3)]))
+def test_a_closed_tally_counts_nothing_more(sample: Any) -> None:
+    tally = Tally(sample.round, seen=sample.product([sample.ballot(party) for party in range(3)]))
     closing = tally.on_idle(tally.start().state)
     assert closing is not None
     (close,) = closing.posts
     closed = tally.receive(closing.state, [Entry(1, "curator", "board", close.data)])
-    late = tally.receive(closed.state, [Entry(2, "party 4", "board", election.ballot(4).encode())])
+    late = tally.receive(closed.state, [Entry(2, "party 4", "board", sample.ballot(4).encode())])
     assert isinstance(late.refused[0].error, LateBallotError)
     assert late.state == closed.state
 
@@ -121,42 +121,40 @@ def test_a_closed_tally_counts_nothing_more(election: Any) -> None:
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
-        (lambda election, first: first, DuplicateBallotError),
-        (lambda election, first: election.ballot(0), DuplicateBallotError),
-        (lambda election, first: replace(election.ballot(1), signature=bytes(64)), ForgedSignatureError),
-        (lambda election, first: first.encode()[:-1], MessageError),
+        (lambda sample, first: first, DuplicateBallotError),
+        (lambda sample, first: sample.ballot(0), DuplicateBallotError),
+        (lambda sample, first: replace(sample.ballot(1), signature=bytes(64)), ForgedSignatureError),
+        (lambda sample, first: first.encode()[:-1], MessageError),
     ],
 )
-def test_a_bad_ballot_is_refused_and_leaves_no_trace(election: Any, bad: Any, error: type[PsephosError]) -> None:
-    ballots = [election.ballot(party) for party in range(3)]
-    posted = [ballots[0], bad(election, ballots[0]), *ballots[1:]]
+def test_a_bad_ballot_is_refused_and_leaves_no_trace(sample: Any, bad: Any, error: type[PsephosError]) -> None:
+    ballots = [sample.ballot(party) for party in range(3)]
+    posted = [ballots[0], bad(sample, ballots[0]), *ballots[1:]]
     with pytest.raises(error):
-        election.count(posted)
-    assert election.count(posted, strict=False).sums == tuple(election.sums(range(3)))
+        sample.count(posted)
+    assert sample.count(posted, strict=False).sums == tuple(sample.sums(range(3)))
 
 
-def test_a_tree_of_partial_products_opens_like_a_flat_one(election: Any) -> None:
-    ballots: list[Ballot] = [election.ballot(party) for party in range(5)]
-    leaves = [election.product(ballots[n::3]) for n in range(3)]
+def test_a_tree_of_partial_products_opens_like_a_flat_one(sample: Any) -> None:
+    ballots: list[Ballot] = [sample.ballot(party) for party in range(5)]
+    leaves = [sample.product(ballots[n::3]) for n in range(3)]
     tree = leaves[0].merge(leaves[1].merge(leaves[2]))
-    driver = Driver(
-        [Tally(election.round, seen=tree), *(KeyHolder(s, election.round, seen=tree) for s in election.shares)]
-    )
-    assert driver.run()["curator"].sums == tuple(election.sums(range(5)))
+    driver = Driver([Tally(sample.round, seen=tree), *(KeyHolder(s, sample.round, seen=tree) for s in sample.shares)])
+    assert driver.run()["curator"].sums == tuple(sample.sums(range(5)))
     with pytest.raises(WrongRoundError):
-        Tally(replace(election.round, nonce=bytes(16)), seen=tree)
+        Tally(replace(sample.round, nonce=bytes(16)), seen=tree)
 
 
 # -- asking the holders
 
 
 def test_t_holders_are_asked_and_the_others_when_one_is_missing(three_of_five: Closed) -> None:
-    election = three_of_five.election
+    sample = three_of_five.sample
     for absent in [(), (4, 5), (1,), (1, 2), (3, 5)]:
-        holders = [holder for holder in election.holders() if holder.number not in absent]
+        holders = [holder for holder in sample.holders() if holder.number not in absent]
         senders = [ScriptedRole(f"party {p}", ballot.encode()) for p, ballot in enumerate(three_of_five.ballots)]
         transcript = Transcript()
-        driver = Driver([*senders, Tally(election.round), *holders], transcript=transcript)
+        driver = Driver([*senders, Tally(sample.round), *holders], transcript=transcript)
         assert driver.run()["curator"].sums == three_of_five.sums
         requests = [message.receiver for message in transcript.messages if message.kind == "tally request"]
         upto = 3 if all(j in (4, 5) for j in absent) else 5
@@ -165,18 +163,18 @@ def test_t_holders_are_asked_and_the_others_when_one_is_missing(three_of_five: C
 
 def test_fewer_than_t_holders_open_nothing(three_of_five: Closed) -> None:
     for chosen in combinations(range(5), 2):
-        holders = three_of_five.election.holders()
+        holders = three_of_five.sample.holders()
         with pytest.raises(ThresholdError):
-            three_of_five.election.count(three_of_five.ballots, [holders[j] for j in chosen])
+            three_of_five.sample.count(three_of_five.ballots, [holders[j] for j in chosen])
 
 
 def test_other_holders_replace_one_that_refuses(three_of_five: Closed) -> None:
     """Holder 2 has seen another ballot of party 4; a strict run ends, any other run is opened by other holders."""
-    election = three_of_five.election
-    other = election.product([*three_of_five.ballots[:4], election.ballot(4)])
-    holders = election.holders()
-    holders[1] = KeyHolder(election.shares[1], election.round, seen=other)
-    assert election.count(three_of_five.ballots, holders, strict=False).sums == three_of_five.sums
+    sample = three_of_five.sample
+    other = sample.product([*three_of_five.ballots[:4], sample.ballot(4)])
+    holders = sample.holders()
+    holders[1] = KeyHolder(sample.shares[1], sample.round, seen=other)
+    assert sample.count(three_of_five.ballots, holders, strict=False).sums == three_of_five.sums
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 3])
@@ -191,7 +189,7 @@ def test_a_wrong_part_among_t_has_the_others_asked(three_of_five: Closed, wrong:
 
 def test_partial_decryptions_of_another_round_or_holder_are_refused(three_of_five: Closed) -> None:
     good, size = three_of_five.parts, len(three_of_five.parts[0].values)
-    n = three_of_five.election.key.n
+    n = three_of_five.sample.key.n
     for bad, error in (
         (replace(good[0], round_digest=bytes(32)), WrongRoundError),
         (replace(good[0], product_digest=bytes(32)), WrongRoundError),
@@ -203,13 +201,13 @@ def test_partial_decryptions_of_another_round_or_holder_are_refused(three_of_fiv
     ):
         with pytest.raises(error):
             three_of_five.count([bad, *good[1:]])
-    round_ = three_of_five.election.round
+    round_ = three_of_five.sample.round
     impostor = ScriptedRole("holder 1", good[1].encode(round_), to="curator")
     with pytest.raises(ThresholdError, match="in the name of holder 2"):
-        three_of_five.election.count(three_of_five.ballots, [impostor])
+        three_of_five.sample.count(three_of_five.ballots, [impostor])
     twice = ScriptedRole("holder 1", *[good[0].encode(round_)] * 2, to="curator")
     with pytest.raises(UnexpectedMessageError, match="twice"):
-        three_of_five.election.count(three_of_five.ballots, [twice])
+        three_of_five.sample.count(three_of_five.ballots, [twice])
 
 
 # -- opening
@@ -238,26 +236,26 @@ class Patient(tuple[Any, ...]):
 
 @pytest.mark.parametrize("wrong", [(1,), (1, 2, 3)])
 def test_wrong_parts_cannot_make_the_search_for_a_consistent_set_endless(
-    make_election: Any, wrong: tuple[int, ...]
+    make_sample: Any, wrong: tuple[int, ...]
 ) -> None:
     """12 of 24 holders: 1.35 million sets of 12 contain holder 1, and all of them stand before the first without it."""
-    election = make_election(24, 24, 12, length=3)
-    product = election.product([election.ballot(party) for party in range(24)])
+    sample = make_sample(24, 24, 12, length=3)
+    product = sample.product([sample.ballot(party) for party in range(24)])
     values = product.vector().ciphertexts
     parts = [
-        PartialDecryption(election.round.digest, share.holder, product.digest, share.partially_decrypt(values))
-        for share in election.shares
+        PartialDecryption(sample.round.digest, share.holder, product.digest, share.partially_decrypt(values))
+        for share in sample.shares
     ]
     for j in wrong:
-        spoiled = tuple(v * (j + 1) % election.key.ciphertext_modulus for v in parts[j - 1].values)
+        spoiled = tuple(v * (j + 1) % sample.key.ciphertext_modulus for v in parts[j - 1].values)
         parts[j - 1] = replace(parts[j - 1], values=spoiled)
     Patient.reads = 0
     parts[0] = replace(parts[0], values=Patient(parts[0].values))
     opened = open_product(product, parts)
-    assert (opened.sums, opened.wrong_holders) == (tuple(election.sums(range(24))), wrong)
+    assert (opened.sums, opened.wrong_holders) == (tuple(sample.sums(range(24))), wrong)
     assert Patient.reads, "they were never looked at"
 
-    hopeless = [replace(p, values=tuple(v * 2 % election.key.ciphertext_modulus for v in p.values)) for p in parts[:13]]
+    hopeless = [replace(p, values=tuple(v * 2 % sample.key.ciphertext_modulus for v in p.values)) for p in parts[:13]]
     with pytest.raises(WrongPartialDecryptionError):
         open_product(product, [*hopeless, *parts[13:]])
 
@@ -297,12 +295,12 @@ def test_the_opened_sum_hides_its_numbers(three_of_five: Closed) -> None:
 class Curator:
     """A tally that gets its messages one by one from the test, with the product of ballots of its round."""
 
-    def __init__(self, election: Any, parties: int, confirmations: int = 0) -> None:
-        self.round = replace(election.round, confirmations=confirmations)
-        self.tally, self.election = Tally(self.round), replace(election, round=self.round)
+    def __init__(self, sample: Any, parties: int, confirmations: int = 0) -> None:
+        self.round = replace(sample.round, confirmations=confirmations)
+        self.tally, self.sample = Tally(self.round), replace(sample, round=self.round)
         self.state, self.number = self.tally.start().state, 0
-        ballots = [self.election.ballot(party, round_=self.round) for party in range(parties)]
-        self.product = self.election.product(ballots)
+        ballots = [self.sample.ballot(party, round_=self.round) for party in range(parties)]
+        self.product = self.sample.product(ballots)
         for party, ballot in enumerate(ballots):
             self.hears(f"party {party}", ballot.encode(), BOARD)
 
@@ -330,13 +328,13 @@ class Curator:
         return tuple(Post(f"holder {holder}", data, "votes: open", secret=False) for holder in holders)
 
 
-def test_a_vote_is_closed_at_the_minimum_and_once(election: Any) -> None:
+def test_a_vote_is_closed_at_the_minimum_and_once(sample: Any) -> None:
     """The round has a minimum of three ballots and five parties."""
-    few = Curator(election, 2)
+    few = Curator(sample, 2)
     with pytest.raises(TooFewBallotsError):
         few.on_idle()
     for parties, full in ((4, False), (5, True)):
-        curator = Curator(election, parties)
+        curator = Curator(sample, parties)
         assert curator.tally.is_ready(curator.state) is full
         curator.on_idle()
         assert not curator.tally.is_ready(curator.state), "the end of the vote is on its way"
@@ -344,9 +342,9 @@ def test_a_vote_is_closed_at_the_minimum_and_once(election: Any) -> None:
             curator.on_idle()
 
 
-def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: Any) -> None:
+def test_the_curator_waits_for_confirmations_of_its_own_product(make_sample: Any) -> None:
     """Two of four holders must confirm, and the first that did is asked to open."""
-    curator = Curator(make_election(5, 4, 1), 5, confirmations=2)
+    curator = Curator(make_sample(5, 4, 1), 5, confirmations=2)
     assert curator.closes().posts == ()
     for holder, digest in ((2, bytes(32)), (3, curator.product.digest)):
         with pytest.raises(UnconfirmedError):

@@ -91,7 +91,7 @@ class Seeded(Transcript):
 
 
 def test_pathak_runs_send_the_messages_of_their_page() -> None:
-    """`public-bound` three kinds of messages, `printed` all but the rungs, `repaired` all."""
+    """`public-bound` three kinds of messages, `printed` all but the buckets, `repaired` all."""
     rows_of_page = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
     keys = PathakKeys.generate(512, test_key=True)
     records = [(np.eye(2) / 2, np.array([0, 1])), *[(np.zeros((n, 2)), np.zeros(n, dtype=int)) for n in (3, 5, 9)]]

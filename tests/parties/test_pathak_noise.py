@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kstest
 
 from psephos.parties import pathak
-from psephos.parties.pathak import PathakParty, noise_share, own_noise, rung_shares
+from psephos.parties.pathak import PathakParty, bucket_shares, noise_share, own_noise
 from psephos.protocol.errors import GridTooCoarseError
 from psephos.protocol.pathak.noise import noise_scale
 from psephos.protocol.pathak.terms import PathakTerms
@@ -43,13 +43,13 @@ def test_printed_laplace_noise_has_the_papers_scale() -> None:
 
 @pytest.mark.parametrize("excluded", [1, 2])
 def test_counted_shares_sum_to_discrete_laplace(excluded: int) -> None:
-    """All but `excluded` shares make up the law, on every rung; a narrower sum would be less private."""
+    """All but `excluded` shares make up the law, on every bucket; a narrower sum would be less private."""
     agreed = terms(variant="repaired", excluded=excluded, features=270, largest_size=10)
     randomness = SimulationRandomness(3, excluded)
-    shares = [rung_shares(agreed, randomness) for _ in range(4 - excluded)]
-    assert len(shares[0]) == len(agreed.ladder) == 3
-    for rung, size in enumerate(agreed.ladder):
-        total = np.sum([np.array(share[rung], float) for share in shares], axis=0)
+    shares = [bucket_shares(agreed, randomness) for _ in range(4 - excluded)]
+    assert len(shares[0]) == len(agreed.buckets) == 3
+    for bucket, size in enumerate(agreed.buckets):
+        total = np.sum([np.array(share[bucket], float) for share in shares], axis=0)
         assert kstest(total / float(noise_scale(agreed, size)), "laplace").pvalue > FALSE_ALARM
 
 

@@ -41,7 +41,7 @@ def assert_hidden(text: str, *secrets: int | bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int | bytes]]]:
+def secrets(private_key: PrivateKey, sample: Any) -> list[tuple[Any, list[int | bytes]]]:
     """Objects that contain secrets, with these secrets."""
     _, shares = deal(private_key, holders=3, threshold=2)
     signing_key = SigningKey.generate()
@@ -57,7 +57,7 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
         (signing_key, [signing_key.seed()]),
         (tape, [coins]),
         (ReplayedRandomness(coins), [coins]),
-        (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
+        (KeyHolder(sample.shares[0], sample.round), [sample.shares[0].share()]),
         (OpenedSum((10**60 + 123456789,), (0, 1)), [10**60 + 123456789]),
         (Encryptor(private_key.public_key, randomness=ReplayedRandomness(coins)), [coins]),
         (FixedBaseComb(mpz(3) ** 90, ring(mpz(5) ** 90), CombShape(2, 2, 2)), [3**90]),
@@ -81,19 +81,19 @@ def test_objects_with_keys_cannot_be_pickled_or_copied(secrets: list[tuple[Any, 
                     duplicate(thing)
 
 
-def test_repr_of_ballots_and_vectors_shows_no_ciphertext(election: Any) -> None:
-    ballot = election.ballot(0)
-    vector = election.vector(election.values(0))
-    for thing in (ballot, vector, election.round):
+def test_repr_of_ballots_and_vectors_shows_no_ciphertext(sample: Any) -> None:
+    ballot = sample.ballot(0)
+    vector = sample.vector(sample.values(0))
+    for thing in (ballot, vector, sample.round):
         assert_hidden(repr(thing), *map(int, ballot.ciphertexts), *map(int, vector.ciphertexts))
         assert len(repr(thing)) < 1000
 
 
-def failures(election: Any) -> list[Callable[[], object]]:
+def failures(sample: Any) -> list[Callable[[], object]]:
     """Calls that fail while they use a secret."""
-    key: PrivateKey = election.private_key
+    key: PrivateKey = sample.private_key
     p, q = key.factors()
-    share = election.shares[0]
+    share = sample.shares[0]
     part = share.partially_decrypt([mpz(4)])
     return [
         lambda: PrivateKey(p, p),
@@ -101,29 +101,29 @@ def failures(election: Any) -> list[Callable[[], object]]:
         lambda: PrivateKey(p, p * q),
         lambda: key.raw_decrypt(p),
         lambda: key.raw_decrypt(key.public_key.n),
-        lambda: key.check_owns(election_key(5)),
+        lambda: key.check_owns(sample_key(5)),
         lambda: deal(key, holders=2, threshold=3),
         lambda: share.partially_decrypt([mpz(p)]),
         lambda: combine(share.threshold_key, {1: part}),
         lambda: combine(share.threshold_key, {1: part, 2: part}),
-        lambda: election.shares[1].__class__(share.threshold_key, 9, share.share()),
-        lambda: election.round.plan.pack([p] * election.round.plan.length),
+        lambda: sample.shares[1].__class__(share.threshold_key, 9, share.share()),
+        lambda: sample.round.plan.pack([p] * sample.round.plan.length),
         lambda: Encryptor(key.public_key).encrypt([mpz(p) * q * p]),
         lambda: ReplayedRandomness(p.to_bytes(32, "big")).draw(99),
     ]
 
 
-def election_key(seed: int) -> Any:
+def sample_key(seed: int) -> Any:
     from psephos.protocol.paillier.private_key import generate_private_key
     from psephos.protocol.randomness import SimulationRandomness
 
     return generate_private_key(64, test_key=True, randomness=SimulationRandomness(seed)).public_key
 
 
-def test_errors_show_no_secret(election: Any) -> None:
-    p, q = election.private_key.factors()
-    hidden: list[int | bytes] = [p, q, election.private_key.decryption_exponent(), election.shares[0].share()]
-    for fail in failures(election):
+def test_errors_show_no_secret(sample: Any) -> None:
+    p, q = sample.private_key.factors()
+    hidden: list[int | bytes] = [p, q, sample.private_key.decryption_exponent(), sample.shares[0].share()]
+    for fail in failures(sample):
         with pytest.raises(PsephosError) as caught:
             fail()
         assert_hidden("".join(traceback.format_exception(caught.value)), *hidden)

@@ -59,14 +59,14 @@ def test_the_sensitivity_covers_the_longest_accepted_row() -> None:
     assert record_sensitivity(agreed, 2) >= (2 * longest / 2 + 2 * agreed.tolerance) / agreed.strong_convexity
 
 
-def test_the_ladder_rounds_down_by_at_most_half() -> None:
+def test_the_buckets_rounds_down_by_at_most_half() -> None:
     agreed = terms(smallest_size=7, largest_size=1000)
-    assert agreed.ladder[0] == 7
-    assert all(b / a == Fraction(3, 2) for a, b in zip(agreed.ladder, agreed.ladder[1:], strict=False))
+    assert agreed.buckets[0] == 7
+    assert all(b / a == Fraction(3, 2) for a, b in zip(agreed.buckets, agreed.buckets[1:], strict=False))
     for size in range(7, 1001):
-        rung = agreed.ladder[agreed.rung(size)]
-        assert rung <= size < rung * Fraction(3, 2) or size >= agreed.ladder[-1]
-    assert agreed.ladder[-1] <= 1000 < agreed.ladder[-1] * Fraction(3, 2)
+        bucket = agreed.buckets[agreed.bucket(size)]
+        assert bucket <= size < bucket * Fraction(3, 2) or size >= agreed.buckets[-1]
+    assert agreed.buckets[-1] <= 1000 < agreed.buckets[-1] * Fraction(3, 2)
 
 
 def test_theorem_4_2_is_false() -> None:
@@ -121,7 +121,7 @@ def test_party_level_epsilon_computed_by_hand(law: dict[str, Any], smallest: int
     agreed = terms(features=9, lam=0.05, tolerance=1e-3, **law)
     mu = 0.1
     reach = 2 * (math.sqrt(0.27846454276 / mu) + 1e-3 / mu) / agreed.pitch
-    size: Any = {"public-bound": 16, "repaired": agreed.ladder[agreed.rung(smallest)]}.get(
+    size: Any = {"public-bound": 16, "repaired": agreed.buckets[agreed.bucket(smallest)]}.get(
         law["variant"], min(max(smallest, 16), 2**20)
     )
     scale = float(noise_scale(agreed, size))

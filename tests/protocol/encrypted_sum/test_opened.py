@@ -22,8 +22,8 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry
 
 
-def product_of(election: Any, round_: Any) -> BallotProduct:
-    vectors = [election.vector(election.values(party)) for party in range(5)]
+def product_of(sample: Any, round_: Any) -> BallotProduct:
+    vectors = [sample.vector(sample.values(party)) for party in range(5)]
     total = vectors[0]
     for other in vectors[1:]:
         total = total + other
@@ -32,11 +32,11 @@ def product_of(election: Any, round_: Any) -> BallotProduct:
 
 
 @pytest.mark.parametrize("proofs", ["none", "knowledge"])
-def test_a_partial_decryption_is_accepted_once_from_its_holder_for_its_product(election: Any, proofs: Any) -> None:
-    round_ = replace(election.round, proofs=proofs)
-    product = product_of(election, round_)
+def test_a_partial_decryption_is_accepted_once_from_its_holder_for_its_product(sample: Any, proofs: Any) -> None:
+    round_ = replace(sample.round, proofs=proofs)
+    product = product_of(sample, round_)
     parts = []
-    for share in election.shares:
+    for share in sample.shares:
         values = share.partially_decrypt(product.columns)
         proof = prove_opening(round_, share, product.columns, values)
         parts.append(PartialDecryption(round_.digest, share.holder, product.digest, values, proof))
@@ -45,7 +45,7 @@ def test_a_partial_decryption_is_accepted_once_from_its_holder_for_its_product(e
         entry = Entry(1, sender or f"holder {part.holder}", "curator", part.encode(round_))
         return received_part(round_, product.columns, product.digest, entry, others)
 
-    first, modulus = parts[0], election.key.ciphertext_modulus
+    first, modulus = parts[0], sample.key.ciphertext_modulus
     assert received(first, "holder 1", *parts[1:]) == first
     squared = replace(first, values=tuple(v * v % modulus for v in first.values))
     for wrong, sender, error in (
@@ -64,6 +64,6 @@ def test_a_partial_decryption_is_accepted_once_from_its_holder_for_its_product(e
         for lie in (squared, replace(parts[1], holder=1)):
             with pytest.raises(WrongPartialDecryptionError):
                 received(lie)
-    assert list(open_product(product, parts).sums) == election.sums(range(5))
+    assert list(open_product(product, parts).sums) == sample.sums(range(5))
     with pytest.raises(ThresholdError):
         open_product(product, [first, first])

@@ -31,25 +31,25 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry
 
 
-def resigned(election: Any, party: int, ciphertexts: tuple[mpz, ...]) -> Ballot:
+def resigned(sample: Any, party: int, ciphertexts: tuple[mpz, ...]) -> Ballot:
     """A ballot of these ciphertexts with a signature that verifies: what a dishonest party can send."""
-    vector = EncryptedVector(election.key, election.round.plan, ciphertexts)
-    return Ballot.sign(election.round, party, vector, election.signing_keys[party])
+    vector = EncryptedVector(sample.key, sample.round.plan, ciphertexts)
+    return Ballot.sign(sample.round, party, vector, sample.signing_keys[party])
 
 
-def with_ciphertext(election: Any, party: int, value: int) -> Ballot:
-    ciphertexts = election.ballot(party).ciphertexts
-    return resigned(election, party, (ciphertexts[0], mpz(value), *ciphertexts[2:]))
+def with_ciphertext(sample: Any, party: int, value: int) -> Ballot:
+    ciphertexts = sample.ballot(party).ciphertexts
+    return resigned(sample, party, (ciphertexts[0], mpz(value), *ciphertexts[2:]))
 
 
-def opened(election: Any, product: BallotProduct) -> list[int]:
-    sums: list[int] = product.vector().decrypt(election.private_key)
+def opened(sample: Any, product: BallotProduct) -> list[int]:
+    sums: list[int] = product.vector().decrypt(sample.private_key)
     return sums
 
 
-def take(election: Any, ballots: Any) -> tuple[BallotProduct, list[RejectedBallot]]:
+def take(sample: Any, ballots: Any) -> tuple[BallotProduct, list[RejectedBallot]]:
     """Return the product of ballots, given as records or bytes."""
-    return add(BallotProduct(election.round), ballots)
+    return add(BallotProduct(sample.round), ballots)
 
 
 def add(product: BallotProduct, ballots: Any) -> tuple[BallotProduct, list[RejectedBallot]]:
@@ -86,55 +86,55 @@ INVALID: dict[str, tuple[type[PsephosError], Callable[[Any, Any], Ballot | bytes
 
 
 @pytest.fixture(scope="module")
-def honest(election: Any) -> list[Ballot]:
-    return [election.ballot(party) for party in range(4)]
+def honest(sample: Any) -> list[Ballot]:
+    return [sample.ballot(party) for party in range(4)]
 
 
 @pytest.mark.parametrize("kind", INVALID)
 @pytest.mark.parametrize("place", [1, 4])
 def test_one_invalid_ballot_does_not_affect_the_others(
-    election: Any, honest: list[Ballot], kind: str, place: int
+    sample: Any, honest: list[Ballot], kind: str, place: int
 ) -> None:
     error, make = INVALID[kind]
-    bad = make(election, honest[0])
+    bad = make(sample, honest[0])
     batch: list[Ballot | bytes] = [*honest[:place], bad, *honest[place:]]
-    product, rejections = take(election, batch)
+    product, rejections = take(sample, batch)
     assert [(type(r.error), r.place) for r in rejections] == [(error, place)]
     assert product.parties == (0, 1, 2, 3)
-    assert opened(election, product) == election.sums(range(4))
+    assert opened(sample, product) == sample.sums(range(4))
 
 
-def test_all_invalid_ballots_in_one_batch(election: Any, honest: list[Ballot]) -> None:
+def test_all_invalid_ballots_in_one_batch(sample: Any, honest: list[Ballot]) -> None:
     batch: list[Ballot | bytes] = [honest[0]]
     for _, make in INVALID.values():
-        batch.append(make(election, honest[0]))
+        batch.append(make(sample, honest[0]))
     batch += honest[1:]
-    product, rejections = take(election, batch)
+    product, rejections = take(sample, batch)
     assert len(rejections) == len(INVALID)
     expected = {place: error for place, (error, _) in enumerate(INVALID.values(), start=1)}
     for rejection in rejections:
         # Each of the party's invalid ballots is rejected for its own reason, not as a second ballot.
         assert type(rejection.error) is expected[rejection.place], rejection
     assert product.parties == (0, 1, 2, 3)
-    assert opened(election, product) == election.sums(range(4))
+    assert opened(sample, product) == sample.sums(range(4))
 
 
-def test_the_signed_payload_is_counted(election: Any, honest: list[Ballot]) -> None:
+def test_the_signed_payload_is_counted(sample: Any, honest: list[Ballot]) -> None:
     """If a record's ciphertexts differ from its signed payload, the payload counts; another payload is a forgery."""
-    for ciphertexts in ((mpz(1),) * 3, (), election.ballot(3).ciphertexts):
-        product, rejected = take(election, [honest[0], replace(honest[1], ciphertexts=ciphertexts), honest[2]])
+    for ciphertexts in ((mpz(1),) * 3, (), sample.ballot(3).ciphertexts):
+        product, rejected = take(sample, [honest[0], replace(honest[1], ciphertexts=ciphertexts), honest[2]])
         assert rejected == []
-        assert opened(election, product) == election.sums(range(3))
-    payload = encode_ciphertexts(election.key, election.ballot(3).ciphertexts)
-    (rejection,) = take(election, [replace(honest[1], payload=payload)])[1]
+        assert opened(sample, product) == sample.sums(range(3))
+    payload = encode_ciphertexts(sample.key, sample.ballot(3).ciphertexts)
+    (rejection,) = take(sample, [replace(honest[1], payload=payload)])[1]
     assert isinstance(rejection.error, ForgedSignatureError)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-def test_trees_of_products_equal_flat_ones(election: Any, honest: list[Ballot], seed: int, leaves: int) -> None:
-    flat, _ = take(election, honest)
+def test_trees_of_products_equal_flat_ones(sample: Any, honest: list[Ballot], seed: int, leaves: int) -> None:
+    flat, _ = take(sample, honest)
     chooser = Random(seed)
-    products = [BallotProduct(election.round) for _ in range(leaves)]
+    products = [BallotProduct(sample.round) for _ in range(leaves)]
     for ballot in honest:
         place = chooser.randrange(leaves)
         products[place], _ = add(products[place], [ballot])
@@ -144,42 +144,42 @@ def test_trees_of_products_equal_flat_ones(election: Any, honest: list[Ballot], 
     assert products == [flat]
 
 
-def test_overlapping_products_are_not_merged(election: Any, honest: list[Ballot]) -> None:
-    left, right = take(election, honest[:3])[0], take(election, honest[2:])[0]
+def test_overlapping_products_are_not_merged(sample: Any, honest: list[Ballot]) -> None:
+    left, right = take(sample, honest[:3])[0], take(sample, honest[2:])[0]
     for one, other in ((left, right), (right, left), (left, left)):
         with pytest.raises(DuplicateBallotError):
             one.merge(other)
     with pytest.raises(WrongRoundError):
-        left.merge(BallotProduct(replace(election.round, nonce=bytes(16))))
+        left.merge(BallotProduct(replace(sample.round, nonce=bytes(16))))
 
 
-def test_decoding_a_stored_product_checks_its_round(election: Any, honest: list[Ballot]) -> None:
-    data = take(election, honest)[0].encode()
+def test_decoding_a_stored_product_checks_its_round(sample: Any, honest: list[Ballot]) -> None:
+    data = take(sample, honest)[0].encode()
     assert data[0] == 0b1111
     for bad in (b"", data[:-1], data + b"\0", data[:1] + bytes(len(data) - 1)):
         with pytest.raises(CiphertextError):
-            BallotProduct.decode(bad, election.round)
+            BallotProduct.decode(bad, sample.round)
     with pytest.raises(MessageError):
-        BallotProduct.decode(bytes([0b101111]) + data[1:], election.round)
-    assert BallotProduct.decode(bytes([0b11111]) + data[1:], election.round).parties == (0, 1, 2, 3, 4)
+        BallotProduct.decode(bytes([0b101111]) + data[1:], sample.round)
+    assert BallotProduct.decode(bytes([0b11111]) + data[1:], sample.round).parties == (0, 1, 2, 3, 4)
 
 
-def test_confirmations_are_recorded_by_holder(election: Any) -> None:
+def test_confirmations_are_recorded_by_holder(sample: Any) -> None:
     closed = VoteClosed(0, ())
     for holder, digest in ((3, b"a" * 32), (1, b"b" * 32), (2, b"a" * 32)):
-        data = Confirmation(election.round.digest, holder, digest).encode()
+        data = Confirmation(sample.round.digest, holder, digest).encode()
         entry = Entry(1, f"holder {holder}", "board", data)
         with pytest.raises(ThresholdError):
-            closed.with_confirmation(election.round, replace(entry, sender="holder 4"))
-        closed = closed.with_confirmation(election.round, entry)
+            closed.with_confirmation(sample.round, replace(entry, sender="holder 4"))
+        closed = closed.with_confirmation(sample.round, entry)
         with pytest.raises(UnexpectedMessageError):
-            closed.with_confirmation(election.round, entry)
+            closed.with_confirmation(sample.round, entry)
     assert (closed.agreeing(b"a" * 32), closed.agreeing(b"b" * 32), closed.agreeing(bytes(32))) == ([3, 2], [1], [])
 
 
-def test_too_few_ballots_are_not_a_vector(election: Any, honest: list[Ballot]) -> None:
-    product = BallotProduct(election.round)
-    assert election.round.minimum_ballots == 3
+def test_too_few_ballots_are_not_a_vector(sample: Any, honest: list[Ballot]) -> None:
+    product = BallotProduct(sample.round)
+    assert sample.round.minimum_ballots == 3
     for count in range(3):
         assert len(product) == count
         with pytest.raises(TooFewBallotsError):

@@ -17,12 +17,12 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.signing import SigningKey
 
 
-def test_the_digest_covers_all_terms(election: Any, make_election: Any) -> None:
-    round_: Round = election.round
+def test_the_digest_covers_all_terms(sample: Any, make_sample: Any) -> None:
+    round_: Round = sample.round
     stranger = SigningKey.generate().verification_key
     others = [
         replace(round_, kind="parameters"),
-        replace(round_, threshold_key=deal(election.private_key, holders=3, threshold=2)[0]),
+        replace(round_, threshold_key=deal(sample.private_key, holders=3, threshold=2)[0]),
         replace(round_, threshold_key=replace(round_.threshold_key, threshold=3)),
         replace(round_, plan=replace(round_.plan, length=round_.plan.length + 1)),
         replace(round_, plan=replace(round_.plan, addends=6)),
@@ -42,18 +42,18 @@ def test_the_digest_covers_all_terms(election: Any, make_election: Any) -> None:
 
 
 @pytest.mark.parametrize("minimum", [-1, 0, 1, 6, 100])
-def test_minimum_ballots_out_of_range_is_rejected(election: Any, minimum: int) -> None:
+def test_minimum_ballots_out_of_range_is_rejected(sample: Any, minimum: int) -> None:
     with pytest.raises(InvalidParameter):
-        replace(election.round, minimum_ballots=minimum)
+        replace(sample.round, minimum_ballots=minimum)
 
 
-def test_a_small_key_needs_test_key(election: Any) -> None:
+def test_a_small_key_needs_test_key(sample: Any) -> None:
     with pytest.raises(WeakKeyError):
-        replace(election.round, test_key=False)
+        replace(sample.round, test_key=False)
 
 
-def test_terms_that_do_not_fit_together_are_rejected(election: Any) -> None:
-    round_: Round = election.round
+def test_terms_that_do_not_fit_together_are_rejected(sample: Any) -> None:
+    round_: Round = sample.round
     for change in (
         {"roster": (round_.roster[0],) * 5},
         {"plan": PackingPlan(400, 4, 0, 1, 512)},

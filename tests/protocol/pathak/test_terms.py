@@ -54,13 +54,13 @@ def test_terms_out_of_range_are_rejected(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(4, 30), (4, 9), (8, 27), (8, 26), (5, 5)])
-def test_a_data_set_s_rung_is_the_last_that_is_not_above_it(smallest: int, largest: int) -> None:
+def test_a_data_set_s_bucket_is_the_last_that_is_not_above_it(smallest: int, largest: int) -> None:
     terms = replace(TERMS, smallest_size=smallest, largest_size=largest)
-    ladder = [Fraction(smallest) * Fraction(3, 2) ** k for k in range(9)]
-    assert terms.ladder == tuple(rung for rung in ladder if rung <= largest)
+    buckets = [Fraction(smallest) * Fraction(3, 2) ** k for k in range(9)]
+    assert terms.buckets == tuple(bucket for bucket in buckets if bucket <= largest)
     for size in range(largest + 5):
         assert terms.counted(size) == sorted((smallest, size, largest))[1]
-        assert terms.rung(size) == sum(rung <= terms.counted(size) for rung in terms.ladder) - 1
+        assert terms.bucket(size) == sum(bucket <= terms.counted(size) for bucket in terms.buckets) - 1
 
 
 def test_only_a_dictionary_of_these_terms_is_read() -> None:

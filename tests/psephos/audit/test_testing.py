@@ -15,15 +15,15 @@ from psephos.audit import (
     Check,
     CheckResult,
     Coalition,
-    Election,
+    SampleRound,
     ScriptedRole,
     Tampering,
     advantage,
-    hold_election,
+    hold_round,
     run_audit,
     views,
 )
-from psephos.audit.fixtures import MakeElection
+from psephos.audit.fixtures import MakeSample
 from psephos.curator.tally import Tally
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
@@ -35,22 +35,22 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
 
-def roles_of(election: Election) -> list[Role]:
+def roles_of(sample: SampleRound) -> list[Role]:
     """Honest ones, who remember nothing of an earlier run."""
-    ballots = [election.ballot(number).encode() for number in range(5)]
+    ballots = [sample.ballot(number).encode() for number in range(5)]
     senders = (ScriptedRole(f"party {number}", data) for number, data in enumerate(ballots))
-    return [*senders, Tally(election.round), *election.holders()]
+    return [*senders, Tally(sample.round), *sample.holders()]
 
 
 # -- adversaries
 
 
-def test_a_tampering_without_overrides_is_the_honest_role(election: Election) -> None:
+def test_a_tampering_without_overrides_is_the_honest_role(sample: SampleRound) -> None:
     honest, posing = Transcript(), Transcript()
-    opened = Driver(roles_of(election), transcript=honest).run()["curator"]
-    everybody = dict.fromkeys((role.name for role in roles_of(election)), Tampering)
-    same = Driver(replace_roles(roles_of(election), everybody), transcript=posing).run()["curator"]
-    assert same.sums == opened.sums == tuple(election.sums(range(5)))
+    opened = Driver(roles_of(sample), transcript=honest).run()["curator"]
+    everybody = dict.fromkeys((role.name for role in roles_of(sample)), Tampering)
+    same = Driver(replace_roles(roles_of(sample), everybody), transcript=posing).run()["curator"]
+    assert same.sums == opened.sums == tuple(sample.sums(range(5)))
     assert [m.kind for m in posing.messages] == [m.kind for m in honest.messages]
 
 
@@ -71,17 +71,17 @@ class Deaf(Tampering):
         return [] if entry.sender == "party 4" else [entry]
 
 
-def test_a_tampering_changes_its_own_messages(election: Election) -> None:
-    four = Driver(replace_roles(roles_of(election), {"party 2": ZeroShares})).run()["curator"]
-    assert four.sums == tuple(election.sums([0, 1, 3, 4]))
+def test_a_tampering_changes_its_own_messages(sample: SampleRound) -> None:
+    four = Driver(replace_roles(roles_of(sample), {"party 2": ZeroShares})).run()["curator"]
+    assert four.sums == tuple(sample.sums([0, 1, 3, 4]))
     transcript = Transcript()
-    again = Driver(replace_roles(roles_of(election), {"party 2": Twice}), transcript=transcript, strict=False)
-    assert again.run()["curator"].sums == tuple(election.sums(range(5)))
+    again = Driver(replace_roles(roles_of(sample), {"party 2": Twice}), transcript=transcript, strict=False)
+    assert again.run()["curator"].sums == tuple(sample.sums(range(5)))
     assert [message.sender for message in transcript.messages].count("party 2") == 2
-    deaf = replace_roles(roles_of(election), {"curator": Deaf} | {f"holder {j}": Deaf for j in (1, 2, 3)})
-    assert Driver(deaf).run()["curator"].sums == tuple(election.sums(range(4)))
+    deaf = replace_roles(roles_of(sample), {"curator": Deaf} | {f"holder {j}": Deaf for j in (1, 2, 3)})
+    assert Driver(deaf).run()["curator"].sums == tuple(sample.sums(range(4)))
     with pytest.raises(TooFewBallotsError):
-        Driver(replace_roles(roles_of(election), {f"party {number}": ZeroShares for number in range(4)})).run()
+        Driver(replace_roles(roles_of(sample), {f"party {number}": ZeroShares for number in range(4)})).run()
 
 
 class Listener(Tampering):
@@ -93,28 +93,28 @@ class Listener(Tampering):
         return [Post("nobody", bytes([len(seen)]))]
 
 
-def test_a_tampering_may_read_and_send_on_idle(election: Election) -> None:
+def test_a_tampering_may_read_and_send_on_idle(sample: SampleRound) -> None:
     """What it reads besides is not shown to the honest role, which would not know what to do with it."""
     transcript = Transcript(secrets=True)
-    Driver(replace_roles(roles_of(election), {"party 0": Listener}), transcript=transcript).run()
+    Driver(replace_roles(roles_of(sample), {"party 0": Listener}), transcript=transcript).run()
     payloads = [message.data for message in transcript.messages if message.receiver == "nobody"]
     assert payloads == [bytes([5])]
 
 
-def test_the_state_of_a_tampering_is_stored(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_state_of_a_tampering_is_stored(sample: SampleRound, tmp_path) -> None:  # type: ignore[no-untyped-def]
     store = Store(tmp_path / "run.sqlite", {})
     liars = {"curator": Tampering, "holder 1": Tampering}
-    opened = Driver(replace_roles(roles_of(election), liars), store=store).run()
-    again = Driver(replace_roles(roles_of(election), liars), store=store).run()
-    assert opened["curator"].sums == again["curator"].sums == tuple(election.sums(range(5)))
+    opened = Driver(replace_roles(roles_of(sample), liars), store=store).run()
+    again = Driver(replace_roles(roles_of(sample), liars), store=store).run()
+    assert opened["curator"].sums == again["curator"].sums == tuple(sample.sums(range(5)))
 
 
 # -- views
 
 
-def test_views_need_participating_roles(election: Election) -> None:
+def test_views_need_participating_roles(sample: SampleRound) -> None:
     transcript = Transcript(secrets=True)
-    Driver(roles_of(election), transcript=transcript).run()
+    Driver(roles_of(sample), transcript=transcript).run()
     seen = views(transcript, "curator", "holder 3")
     assert {message.receiver for message in seen["holder 3"].received} == {BOARD}
     assert {"board", "curator"} == {message.receiver for message in seen["curator"].received}
@@ -208,13 +208,13 @@ def test_a_user_defined_case_is_audited(monkeypatch: pytest.MonkeyPatch) -> None
 # -- rounds
 
 
-def test_fixture_rounds_have_the_requested_parameters(make_election: MakeElection, coins: SimulationRandomness) -> None:
-    election = make_election(7, 5, 3, length=20, minimum_ballots=4, randomness=coins)
-    assert (len(election.round.roster), len(election.shares), election.round.threshold_key.threshold) == (7, 5, 3)
+def test_fixture_rounds_have_the_requested_parameters(make_sample: MakeSample, coins: SimulationRandomness) -> None:
+    sample = make_sample(7, 5, 3, length=20, minimum_ballots=4, randomness=coins)
+    assert (len(sample.round.roster), len(sample.shares), sample.round.threshold_key.threshold) == (7, 5, 3)
     with pytest.raises(TooFewBallotsError):
-        election.count([election.ballot(party) for party in range(3)])
-    wide = hold_election(2, 2, 2, length=3, span=(-5, 5), proofs="knowledge")
+        sample.count([sample.ballot(party) for party in range(3)])
+    wide = hold_round(2, 2, 2, length=3, span=(-5, 5), proofs="knowledge")
     assert wide.round.proofs == "knowledge"
-    plain = hold_election(2, 2, 2, length=3, span=(-5, 5))
+    plain = hold_round(2, 2, 2, length=3, span=(-5, 5))
     assert plain.count([plain.ballot(0, [-5, 0, 5]), plain.ballot(1, [-5, 1, 5])]).sums == (-10, 1, 10)
     assert Ballot.decode(plain.ballot(0, [0, 0, 0]).encode(), plain.round).party == 0

@@ -110,8 +110,8 @@ def test_published_shares_are_k_times_average_plus_noise(variant: str) -> None:
         if variant == "printed":
             expected = [list(c.noise[0]) for c in clear if c.size == min(counted)]
         else:
-            rung = max(i for i, least in enumerate(run.terms.ladder) if least <= min(counted))
-            place = rung if variant == "repaired" else 0
+            bucket = max(i for i, least in enumerate(run.terms.buckets) if least <= min(counted))
+            place = bucket if variant == "repaired" else 0
             expected = [[sum(column) for column in zip(*(c.noise[place] for c in clear), strict=True)]]
         assert noise_of(run) in expected
         assert run.shares_equal_reference
@@ -189,19 +189,19 @@ def test_the_channel_hides_the_permutation_from_charlie() -> None:
     assert not sealed & {m.data[-width:] for m in indexed}, "a sealed share travelled on as it came"
 
 
-def test_votes_for_rungs_have_equal_form() -> None:
-    """Zeros that kept the Jacobi symbol 1 would show the rung of the party (docs/design.md, section 3)."""
+def test_votes_for_buckets_have_equal_form() -> None:
+    """Zeros that kept the Jacobi symbol 1 would show the bucket of the party (docs/design.md, section 3)."""
     transcript = Transcript(secrets=True)
     symbols: Counter[int] = Counter()
     for _ in range(6):
         run = play([4, 5, 6], variant="repaired", transcript=transcript)
-    rungs, key = len(run.terms.ladder), KEYS.curator.public_key
-    for message in by_kind(transcript, "rung vote"):
-        payload = message.data[-rungs * key.ciphertext_bytes :]
+    buckets, key = len(run.terms.buckets), KEYS.curator.public_key
+    for message in by_kind(transcript, "bucket vote"):
+        payload = message.data[-buckets * key.ciphertext_bytes :]
         for at in range(0, len(payload), key.ciphertext_bytes):
             symbols[gmpy2.jacobi(mpz.from_bytes(payload[at : at + key.ciphertext_bytes], "little"), key.modulus)] += 1
     # 72 fair coins: fewer than 9 of either kind has probability below 1e-11.
-    assert symbols.total() == 12 * rungs
+    assert symbols.total() == 12 * buckets
     assert min(symbols[1], symbols[-1]) >= 9
 
 
@@ -216,7 +216,7 @@ DROPPED = [
     ("repaired", Kind.PROPOSAL, "curator"),
     ("repaired", Kind.GROUP_SECRET, "party 0"),
     ("repaired", Kind.MASKED_SHARE, "curator"),
-    ("repaired", Kind.RUNG_VOTE, "party 1"),
+    ("repaired", Kind.BUCKET_VOTE, "party 1"),
     ("repaired", Kind.NOISE_FACTOR, "party 3"),
     *(
         ("public-bound", kind, sender)
@@ -287,7 +287,7 @@ def test_a_sealed_value_out_of_range_is_named(kind: Kind, key: PublicKey, bits: 
         play([4, 5, 6], change=rewriting(kind, huge))
 
 
-@pytest.mark.parametrize("kind", [Kind.SELECTION, Kind.RUNG_VOTE, Kind.NOISE_FACTOR, Kind.MASKED_NOISE])
+@pytest.mark.parametrize("kind", [Kind.SELECTION, Kind.BUCKET_VOTE, Kind.NOISE_FACTOR, Kind.MASKED_NOISE])
 def test_an_invalid_ciphertext_is_named(kind: Kind) -> None:
     width = KEYS.curator.public_key.ciphertext_bytes
     with pytest.raises(CiphertextError):
