@@ -6,7 +6,6 @@ import ast
 import graphlib
 import importlib
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -274,39 +273,9 @@ def test_every_exported_name_exists(package: str) -> None:
         _ = front.nothing_of_the_kind
 
 
-# -- adversarial roles of the tests
-
-
-def dead_overrides(source: str, product_methods: set[str]) -> list[str]:
-    """Return methods of subclasses that nobody calls: no product class has them, and their own file does not use them.
-
-    A renamed method leaves such an override behind, and the role that should lie is honest.
-    """
-    nodes, dead = list(ast.walk(ast.parse(source))), []
-    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    called = {node.attr for node in attributes if ast.unparse(node.value) != "super()"}
-    for node in nodes:
-        if isinstance(node, ast.ClassDef) and node.bases:
-            names = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
-            dead += [f"{node.name}.{name}" for name in names if name not in product_methods | called]
-    return [name for name in dead if name.split(".")[1].startswith("_") and not name.endswith("__")]
-
-
-def test_overrides_of_the_tests_override_something() -> None:
-    texts = [path.read_text(encoding="utf-8") for package in PACKAGES for path in own(package)]
-    product = {name for text in texts for name in re.findall(r"^ *def (\w+)", text, re.MULTILINE)}
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        if re.search(r"^ *class \w+\(", text, re.MULTILINE):
-            assert dead_overrides(text, product) == [], path
-
-
 # -- what these tests look for is found
 
 APART = "def f() -> None:\n    import a\nif TYPE_CHECKING:\n    import a"
-LIAR = (
-    "class Liar(Honest):\n    def _old(self):\n        return super()._old()\n    def _new(self):\n        return 1\n"
-)
 ARGUMENTS, LONG = ", ".join("abcdefgh"), "\n    x = 1" * 59
 
 
@@ -334,8 +303,6 @@ def test_what_is_not_allowed_is_found() -> None:
     assert opens_sqlite("import sqlite3\ndef f():\n    return sqlite3.connect('file')")
     assert opens_sqlite("from sqlite3 import connect")
     assert not opens_sqlite("import sqlite3\nerror = sqlite3.Error")
-    assert dead_overrides(LIAR, {"_new"}) == ["Liar._old"]
-    assert dead_overrides(LIAR + "    def start(self):\n        return self._old()\n", {"_new", "start"}) == []
     fine = f"def f({ARGUMENTS}): pass\ndef g(self, {ARGUMENTS}): pass\ndef h(): {LONG}\n# wide: why\n"
     assert list(too_large(f"{fine}def i({ARGUMENTS}, j): pass\ndef k(  # long: a table\n): {LONG}\n    x = 1")) == []
     assert list(too_large(f"def f({ARGUMENTS}, **i): pass")) == ["f: 9 arguments"]

@@ -178,18 +178,6 @@ def cloud(rows, seed=8):
     return X, (X[:, 5] > X[:, 6]).astype(int)
 
 
-def test_the_wiener_filter_by_hand():
-    """With energy 14 of which 8 are noise, 6 fall on three coordinates as 1, 1/2 and 1/3 do."""
-    T = np.array([[1.0, 2.0, -1.0], [-1.0, -1.0, 2.0], [0.0, -1.0, -1.0]])
-    signal = 6 * np.array([6.0, 3.0, 2.0]) / 11
-    np.testing.assert_allclose(st.wiener_filter(T, 8.0), T * signal / (signal + 8 / 3))
-    drowned = 14 / 20 * np.array([6.0, 3.0, 2.0]) / 11  # a twentieth is taken for signal whatever there is
-    np.testing.assert_allclose(st.wiener_filter(T, 1e3), T * drowned / (drowned + 1e3 / 3))
-    np.testing.assert_array_equal(st.wiener_filter(T, 0.0), T)
-    for noise in (0.0, 8.0):
-        np.testing.assert_array_equal(st.wiener_filter(0 * T, noise), 0 * T)
-
-
 def test_bad_input_is_refused_before_anything_is_released():
     X, _, _, counts = problem(3, 10)
     deficient = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0]) / 40

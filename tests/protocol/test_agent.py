@@ -11,13 +11,11 @@ import pytest
 from psephos.audit.studies import trial
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.board.client import join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.errors import (
     EquivocationError,
-    MessageError,
     UnexpectedMessageError,
 )
 from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
@@ -96,45 +94,6 @@ class Room:
 
 
 BALLOT = frame(Kind.BALLOT, SESSION, b"x")
-
-
-def test_an_agent_joins_starts_reads_answers_and_ends() -> None:
-    room = Room()
-    agent = room.agent()
-    assert (agent.signed_entries, agent.unconfirmed, agent.head, agent.result) == (2, 2, Head(), None)
-    assert not agent.step(), "the board was empty"
-    secret = room.store.get("seat", b"sealing")
-    assert secret is not None
-    assert room.bodies() == [("join", join_message(SESSION, SealingKey(secret).public)), ("begin", HELLO)]
-    assert agent.step()
-    assert (agent.signed_entries, agent.unconfirmed, agent.head.size) == (2, 0, 2)
-    for name in ("party 2", "party 3", "party 4"):
-        room.post(name, BALLOT)
-    room.post("party 2", frame(Kind.CLOSE, SESSION, b""))  # a kind that it does not read
-    room.post("party 3", b"no message")
-    assert agent.step()
-    assert [(e.number, e.sender, e.data) for e in agent.state.batches[0]] == [
-        (3, "party 2", BALLOT),
-        (4, "party 3", BALLOT),
-    ]
-    assert [(rejected.number, rejected.author, type(rejected.error)) for rejected in agent.rejected] == [
-        (7, "party 3", MessageError),
-        (5, "party 4", UnexpectedMessageError),
-    ]
-    assert agent.result == 1
-    room.post("party 0", BALLOT)
-    room.post("party 3", frame(Kind.CLOSE, SESSION, b""), "holder 1", secret=False)
-    assert agent.step()
-    assert room.bodies()[2:] == [("answer", THREE)]
-    assert [len(batch) for batch in agent.state.batches] == [2, 1]
-    assert isinstance(agent.rejected[2].error, UnexpectedMessageError), "a close is a public message"
-    assert agent.on_idle()
-    assert room.bodies()[3:] == [("end", QUIET)]
-    assert not agent.on_idle()
-    assert len(room.bodies()) == 4
-    assert agent.step()
-    assert (agent.signed_entries, agent.unconfirmed) == (4, 0)
-    assert not agent.step()
 
 
 def test_encrypted_messages_are_read_until_the_role_stops_listening() -> None:

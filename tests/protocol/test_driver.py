@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -120,34 +119,6 @@ def test_a_run_ends_with_the_results_of_all_roles() -> None:
     spent = sum(driver.clock.values())
     assert spent == pytest.approx(sum(phase.seconds for phase in driver.phases.values()))
     assert 0 < min(*driver.clock.values()) < spent
-
-
-def test_messages_are_watched_recorded_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The log contains the length of a message, but not the message."""
-    watched, transcript = list[tuple[str, Entry]](), Transcript()
-    honest, noise = ballot(3), Post("curator", b"no message at all", "noise")
-    with caplog.at_level(logging.DEBUG, "psephos.driver"):
-        Driver(
-            [Curator(), ScriptedSender("party 0", honest), ScriptedSender("party 1", noise, ballot(4))],
-            strict=False,
-            transcript=transcript,
-            watch=lambda phase, entry: watched.append((phase, entry)),
-        ).run()
-    expected = [
-        ("sum", "curator", BOARD, "announcement", 42),
-        ("sum", "party 0", "curator", "ballot", 42),
-        ("noise", "party 1", "curator", "no message", 17),
-        ("sum", "party 1", "curator", "ballot", 42),
-    ]
-    assert [(m.phase, m.sender, m.receiver, m.kind, m.size) for m in transcript.messages] == expected
-    assert [(phase, e.number, e.sender, e.receiver, len(e.data)) for phase, e in watched] == [
-        (phase, number, sender, receiver, size) for number, (phase, sender, receiver, _, size) in enumerate(expected, 1)
-    ]
-    records = [vars(record)["about"] for record in caplog.records]
-    assert [about for about in records if "bytes" in about] == [
-        dict(zip(("phase", "sender", "receiver", "kind", "bytes"), line, strict=True)) for line in expected
-    ]
-    assert [about for about in records if "bytes" not in about] == [{"role": "curator", "error": "MessageError"}]
 
 
 def test_a_missing_party_is_named() -> None:

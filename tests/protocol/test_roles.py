@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,11 @@ import pytest
 from psephos.protocol.errors import JournalError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.roles import (
     BOARD,
-    DelegatingRole,
     Entry,
     Machine,
     MachineState,
     MissingMessages,
     Post,
-    Role,
     Step,
     gathers,
     takes,
@@ -28,64 +26,6 @@ SESSION = b"s" * 32
 
 
 # -- a role that delegates
-
-
-class Recorder(Role):
-    """Returns its calls, as a state or as a result."""
-
-    name, reads = "recorder", frozenset({Kind.BALLOT})
-
-    def start(self) -> Step:
-        return Step("started")
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        return Step((state, len(entries)))
-
-    def on_idle(self, state: Any) -> Step | None:
-        return None if state == "idle" else Step("idle")
-
-    def is_ready(self, state: Any) -> bool:
-        return bool(state == "ready")
-
-    def done(self, state: Any) -> bool:
-        return bool(state == "done")
-
-    def listens(self, state: Any) -> bool:
-        return bool(state != "deaf")
-
-    def awaits(self, state: Any) -> MissingMessages | None:
-        return MissingMessages(Kind.BALLOT, (state,))
-
-    def result(self, state: Any) -> Any:
-        return ("result", state)
-
-
-class Boxing(DelegatingRole):
-    """Has the state of the inner role in a list, and behind it its own state before the last step."""
-
-    def unwrap(self, state: Any) -> Any:
-        return state[0]
-
-    def wrap(self, state: Any, step: Step) -> Step:
-        return Step([step.state, state])
-
-
-def test_a_delegating_role_passes_every_call_on() -> None:
-    inner = Recorder()
-    for role, box, after in (
-        (DelegatingRole(inner), lambda state: state, lambda state, before: state),
-        (Boxing(inner), lambda state: [state], lambda state, before: [state, before]),
-    ):
-        assert (role.inner, role.name, role.reads) == (inner, inner.name, inner.reads)
-        assert role.start() == Step(after("started", None))
-        assert role.receive(box("x"), JOINED) == Step(after(("x", 2), box("x")))
-        assert role.on_idle(box("x")) == Step(after("idle", box("x")))
-        assert role.on_idle(box("idle")) is None
-        assert [role.is_ready(box(state)) for state in ("ready", "x")] == [True, False]
-        assert [role.done(box(state)) for state in ("done", "x")] == [True, False]
-        assert [role.listens(box(state)) for state in ("x", "deaf")] == [True, False]
-        assert role.awaits(box("x")) == MissingMessages(Kind.BALLOT, ("x",))
-        assert role.result(box("x")) == ("result", "x")
 
 
 # -- a machine

@@ -228,31 +228,3 @@ def test_lengths_that_do_not_fit_together_are_rejected(name: str, count: int, da
     assert all(np.array_equal(array, same) for array, same in zip(arrays[1:], before[1:], strict=True))
     assert np.array_equal(arrays[0][:guard], before[0][:guard])
     assert np.array_equal(arrays[0][-guard:], before[0][-guard:])
-
-
-@with_c
-@pytest.mark.parametrize(("name", "count"), NAMES)
-def test_arguments_of_other_kinds_are_rejected(name: str, count: int) -> None:
-    call = getattr(field._field, name)
-    array = np.zeros(32, dtype=np.uint64)
-    constant = np.zeros(32, dtype=np.uint64)
-    constant.flags.writeable = False
-    numbers = [1] if name in ("product", "transform") else []
-    fits = [*[array] * count, *numbers]
-    for wrong in (
-        [],
-        [array],
-        [*fits, array, array],
-        [None, *fits[1:]],
-        [constant, *fits[1:]],
-        [array[::2], *fits[1:]],
-    ):
-        with pytest.raises((TypeError, ValueError, BufferError)):
-            call(*wrong)
-    for number in (-1, 2**70, "1") if numbers else ():
-        with pytest.raises((TypeError, ValueError, OverflowError)):
-            call(*fits[:count], number)
-    if not name.startswith("hash"):
-        shifted = np.frombuffer(bytearray(8 * 32 + 1), dtype=np.uint8, offset=1)
-        with pytest.raises(ValueError, match="aligned"):
-            call(*[shifted] * count, *numbers)

@@ -22,7 +22,6 @@ from psephos.protocol.roles import BOARD, Entry, MissingMessages, Post, Refusal,
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import (
     AgreedKey,
-    ComparingKeys,
     JoinedRoles,
     JoinStage,
     KeyStage,
@@ -35,7 +34,6 @@ from psephos.protocol.study.stages import (
     StageState,
     decode_key,
     encode_key,
-    initial_stages,
 )
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame
@@ -139,41 +137,6 @@ def three_stages() -> StagedRole:
         lambda first: KeyCountingStage("x", 1, first),
         lambda a, b: CountingStage("x", 9, a, b),
     )
-
-
-def test_each_stage_is_constructed_from_the_results_before() -> None:
-    role = three_stages()
-    assert (role.name, role.reads) == ("x", frozenset(Kind))
-    step = role.start()
-    assert (step.state, posted(step)) == (StageState(0, ()), [b"begins with ()"])
-    assert role.stage(step.state).before == ()  # type: ignore[attr-defined]
-    step = role.receive(step.state, [entry(1, Kind.BALLOT), entry(2, Kind.CLOSE), entry(3, Kind.BALLOT)])
-    assert step.state == StageState(1, (), (((1,), (3,)),))
-    assert posted(step) == [b"took 1", b"took 1", b"begins with ((((1,), (3,)),),)"]
-    assert role.result(step.state) is None
-    again = three_stages()  # given a stored state
-    assert (again.stage(step.state).before) == ((((1,), (3,)),),)  # type: ignore[attr-defined]
-    last = again.receive(step.state, [entry(4, Kind.PUBLIC_KEY)])
-    assert last.state.stage == 2
-    assert again.stage(last.state).before == ((((1,), (3,)),), (((((1,), (3,)),)), ((4,),)))  # type: ignore[attr-defined]
-    assert three_stages().result(StageState(2, ((1,),) * 9, last.state.before)) is not None
-    assert three_stages().result(StageState(0, ((1,),) * 9)) is None, "a stage before the last has no result"
-
-
-def test_no_attribute_changes_after_construction() -> None:
-    role = three_stages()
-    before, text = dict(vars(role)), repr(vars(role))
-    state = role.start().state
-    for number, kind in enumerate((Kind.BALLOT, Kind.CLOSE, Kind.BALLOT, Kind.PUBLIC_KEY, Kind.BALLOT), 1):
-        state = role.receive(state, [entry(number, kind)]).state
-        role.stage(state)
-        role.on_idle(state)
-        role.result(state)
-    assert state.stage == 2
-    after = vars(role)
-    assert before.keys() == after.keys()
-    assert all(before[name] is after[name] for name in before)
-    assert repr(after) == text, "nor does the content of a container"
 
 
 def test_messages_of_one_kind_are_handled_together() -> None:
@@ -299,30 +262,6 @@ def test_key_stage_waits_for_one_key_of_all_holders() -> None:
     short = [replace(each, data=frame(Kind.PUBLIC_KEY, study.digest, b"short")) for each in keys]
     held = holder.receive(holder.start().state, short).state
     assert isinstance(held.state, NoKey)
-
-
-def test_reported_failures_are_described() -> None:
-    text = ComparingKeys((("holder 1", "one"), ("holder 2", "two"), ("holder 3", "one"))).describe_failure()
-    assert 'holder 1 and holder 3 ("one"), holder 2 ("two")' in text
-    study = study_of(3, 2)
-    step = key_stage_after(study, failure_reports(study, ["party 1", "holder 1", "holder 1"]))
-    assert [refusal.entry.sender for refusal in step.refused] == ["party 1", "holder 1"]
-    assert [type(refusal.error) for refusal in step.refused] == [UnexpectedMessageError] * 2
-    assert step.state.state == ComparingKeys((("holder 1", "holder 1 lied"),))
-
-
-def test_stages_of_roles_without_a_share() -> None:
-    study = study_of(3, 2)
-    joining, keyed = initial_stages("party 5", study)
-    assert isinstance(joining(), JoinStage)
-    assert joining().name == "party 5"
-    assert joining().awaits(joining().start().state) == MissingMessages(Kind.JOINED, tuple(sorted(study.must_join)))  # type: ignore[attr-defined]
-    role = keyed(("all",))
-    assert isinstance(role, KeyStage)
-    assert (role.name, role.study, role.listens(None)) == ("party 5", study, True)
-    parties = tuple(replace(member, holder=0) for member in study.parties)
-    none: dict[str, Any] = {"key_bits": 0, "threshold": 0, "confirmations": 0, "parties": parties}
-    assert len(initial_stages("party 5", replace(study, protocol="pathak", **none))) == 1
 
 
 def test_a_release_is_made_once_and_published() -> None:

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from psephos.cli.show import _show_matrix, show, show_table
+from psephos.cli.show import show, show_table
 from psephos.results import Result
-from psephos.results.base import AuditedCell, Matrix
 from tests.psephos.results.test_report import audits, experiments
 from tests.psephos.results.test_results import TALLY
 
@@ -62,23 +61,3 @@ def test_markup_in_cells_is_printed_literally() -> None:
     stream = io.StringIO()
     show_table(Console(file=stream, width=80), "", ["class"], [["[red]"]])
     assert "[red]" in stream.getvalue()
-
-
-def test_an_audit_says_what_each_coalition_learns_and_marks_the_unexpected() -> None:
-    cells = (
-        AuditedCell("hidden", "hidden"),
-        AuditedCell("revealed by design", "revealed by design"),
-        AuditedCell("LEAK", "hidden"),
-    )
-    matrix = Matrix(
-        "tally", ("data", "alpha", "votes"), [("curator", "", cells), ("party", "", cells[:1] * 3)], tested=True
-    )
-    stream = io.StringIO()
-    _show_matrix(matrix, Console(file=stream, width=80), verbose=False)
-    lines = stream.getvalue().splitlines()
-    learned = {line.split()[0]: line.split()[1:] for line in lines if line}
-    assert learned["curator"] == ["alpha;", "LEAK", "(UNEXPECTED):", "votes"]
-    assert learned["party"] == ["nothing"]
-    stream = io.StringIO()
-    _show_matrix(matrix, Console(file=stream, width=80), verbose=True)
-    assert "hidden" in stream.getvalue()

@@ -11,8 +11,6 @@ import gzip
 import hashlib
 import http.server
 import io
-import resource
-import signal
 import tarfile
 import threading
 import zipfile
@@ -130,15 +128,6 @@ def test_har_archive_is_read(folder: Path) -> None:
     assert data.classes[5] == "LAYING"
 
 
-def test_har_inside_another_archive(folder: Path) -> None:
-    path = folder / "har" / "UCI HAR Dataset.zip"
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as outer:
-        outer.writestr("UCI HAR Dataset.zip", path.read_bytes())
-    path.write_bytes(out.getvalue())
-    assert len(load("har", folder).y_train) == 2
-
-
 def test_kdd99_takes_its_categories_from_the_training_file(folder: Path) -> None:
     data = load("kdd99", folder)
     # 34 numeric, tcp/udp, http/smtp/unseen, SF, four pairs
@@ -170,14 +159,6 @@ def test_url_days_are_read(folder: Path) -> None:
     assert data.X_train[0, 3_231_960] == 1
     assert data.X_test.shape == (1, 3_231_961)
     assert load_url_days(folder, [45, 46]).X_test is None
-
-
-def test_url_loads_the_papers_days(folder: Path) -> None:
-    for day in range(20):
-        (folder / "url" / f"Day{day}.svm").write_bytes(b"-1 %d:1\n" % (day + 1))
-    data = load("url", folder)
-    assert data.X_train.indices.tolist() == list(range(10))
-    assert data.X_test.indices.tolist() == list(range(10, 20))
 
 
 def test_url_from_the_authors_archive(folder: Path) -> None:
@@ -285,20 +266,6 @@ def test_a_broken_download_leaves_nothing_behind(
     (folder / "a9a" / "a9a").write_bytes(A9A)
     download("adult", target, homes)
     assert (target / "a9a" / "a9a").read_bytes() == A9A
-
-
-def test_a_download_to_a_full_disk_leaves_nothing(server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    target = tmp_path_factory.mktemp("target")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
-        with pytest.raises(DataError, match="cannot be written"):
-            download("adult", target, {"a9a": f"{server}/a9a/a9a"})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert list((target / "a9a").iterdir()) == []
 
 
 # -- the real files, where they are

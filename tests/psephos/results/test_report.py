@@ -45,7 +45,6 @@ from psephos.results import (
 )
 from psephos.results.base import Curve, Panel, timed
 from psephos.results.document import Message
-from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.results.papers import beside
 from psephos.results.sequence import arrange, contents_of, family
 from psephos.results.write import report_from_json, write_report
@@ -198,11 +197,6 @@ def test_every_entry_of_the_json_is_on_the_page(result: TallyResult, page: Page)
     assert seconds == {phase.replace("_", " "): duration for phase, duration in result.seconds.items()}
 
 
-def test_the_ledger_has_every_release(result: TallyResult, page: Page) -> None:
-    assert [row[0][0] for row in page.body("ledger")] == list(result.sensitivity)
-    assert [json.loads(row[2][1] or "") for row in page.body("ledger")] == list(result.sensitivity.values())
-
-
 def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[str, Any]], page: Page) -> None:
     arrows: Counter[tuple[str, str, str]] = Counter()
     size: Counter[tuple[str, str, str]] = Counter()
@@ -251,21 +245,6 @@ def test_arrows_add_up_to_the_number_of_messages(messages: list[dict[str, Any]])
         assert min(arrow.sizes) * arrow.count <= arrow.total <= max(arrow.sizes) * arrow.count
         assert {arrow.sender, arrow.receiver} <= set(lanes)
     assert kinds == Counter(m["kind"] for m in messages)
-
-
-@pytest.mark.slow
-def test_the_diagram_of_thousands_of_messages_has_a_limited_size(result: TallyResult, tmp_path: Path) -> None:
-    steps = []
-    for step in range(200):
-        steps += [message(number, phase=f"step {step}", size=100 + number) for number in range(15)]
-        steps.append({**message(0, "tally request", f"step {step}"), "from": "curator", "to": "holder 1"})
-    page = Page(write_report(result, steps, tmp_path))
-    assert [(a["data-kind"], int(a["data-count"])) for a in page.arrows] == [("ballot", 3000), ("tally request", 200)]
-    assert sum(int(a["data-bytes"]) for a in page.arrows) == sum(m["bytes"] for m in steps)
-    assert "step n (200 times)" in page.text
-    assert len(page.body("transcript")) == 2000
-    assert "1,200 more, which are in report.json" in page.text
-    assert len(json.loads((tmp_path / "report.json").read_text())["transcript"]) == len(steps)
 
 
 def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
@@ -320,28 +299,6 @@ def test_a_report_is_drawn_again_byte_for_byte(whole: Path, tmp_path: Path) -> N
     assert "psephos run --report 'my out'" in Page(again).text
 
 
-def test_an_audit_shows_every_cell_and_its_tests(tmp_path: Path) -> None:
-    evidence = "two samples (alike; p = 0.5); the `exponent` searched"
-    cells = {
-        "votes": AuditedCell("hidden", "hidden", evidence),
-        "noise": AuditedCell("LEAK", "hidden", "the `exponent` searched"),
-    }
-    protocol = AuditedProtocol("pathak-printed", [AuditedCoalition("a party", ["party 1"], cells)])
-    page = Page(write_report(replace(AUDIT, protocols=[protocol]), None, tmp_path))
-    (row,) = page.body("matrix")
-    assert [re.sub(r"\s+", " ", text).strip() for text, _ in row] == [
-        "a party party 1",
-        "○ hiddentests 1, 2",
-        "✖ LEAK (expected: hidden)test 2",
-    ]
-    notes = re.search(r'<ol class="quiet notes">(.*?)</ol>', page.source)
-    assert notes
-    assert re.findall(r"<li>(.*?)</li>", notes[1]) == [
-        "two samples (alike; p = 0.5)",
-        "the <code>exponent</code> searched",
-    ]
-
-
 # -- nothing is asked of anybody, and everybody can read it
 
 
@@ -366,27 +323,6 @@ def test_texts_in_the_json_are_escaped(result: TallyResult, messages: list[dict[
     page = Page(write_report(changed, messages, tmp_path, command=[evil]))
     assert page.tags["script"] == 0
     assert evil in page.text
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours "#rrggbb", 1 to 21 (WCAG 2.1, definition of contrast ratio)."""
-
-    def luminance(colour: str) -> float:
-        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_contrast_passes_wcag_aa(theme: dict[str, str]) -> None:
-    for surface in SURFACES:
-        for text in TEXTS:
-            assert contrast(theme[text], theme[surface]) >= 4.5, (text, surface)
-    for mark in MARKS:
-        assert contrast(theme[mark], theme["paper"]) >= 3, mark
 
 
 KINDS = ("tally", "statistic", "pathak", "psgd", "interrupted", "audit", "privacy-audit", "paper")
@@ -592,20 +528,6 @@ def test_a_transcript_with_secrets_is_refused(result: TallyResult, tmp_path: Pat
         assert "secret bytes" not in str(caught.value)
     with pytest.raises(ReportError, match="redacted"):
         write_report(result, [{"phase": "cast"}], tmp_path)
-
-
-@pytest.mark.slow
-def test_a_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
-    """The curve table has exactly the numbers of the result, and the paper's numbers stand beside ours."""
-    page = Page(reports["paper"])
-    points = [
-        [None if value is None else json.loads(value) for _, value in row[1:]] for row in page.body("curve-table")
-    ]
-    soft, batch = [[1.0, 0.5, 0.125], [10.0, 0.25, 0.125]], [[1.0, 0.5, None], [10.0, 0.5, None]]
-    assert points == [*soft, *batch, [5.0, 0.5, None], [10.0, 0.25, None]]
-    assert "NOT epsilon-private" in page.text
-    assert "<b>the paper's</b>" in page.text
-    assert [row[3][0] for row in page.body("rows-1")] == ["reproduces", "not tested"]
 
 
 # -- the command

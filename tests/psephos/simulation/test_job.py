@@ -135,14 +135,6 @@ def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) 
     np.testing.assert_array_equal(model.intercepts, intercepts)
 
 
-def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> None:
-    """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
-    for method, mechanism in (("auto", "discrete-laplace"), ("vote-directions", "gaussian")):
-        own: dict[str, Any] = {"method": method, "mechanism": "gaussian", "learners": ("tree",), "epsilon": (0.5,)}
-        job = Job(options(patients(tmp_path / "t.csv"), **own))
-        assert job.run().privacy[job.method].mechanism == mechanism
-
-
 def test_auto_chooses_a_method_from_public_values() -> None:
     choices: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
     for (method, mechanism), quieter in choices.items():

@@ -26,7 +26,6 @@ from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import (
     DescentRun,
     PsgdOptions,
-    _cautions,
     _charges,
     clear_descent,
     descend,
@@ -203,16 +202,6 @@ def test_result_of_a_run() -> None:
     assert 1 < document["epsilon_transcript"] <= 6.0
     assert result.noise_source == "simulation"
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
-
-
-@pytest.mark.parametrize("share", [0.999, 1.0])
-def test_caution_about_a_large_delta(share: float) -> None:
-    """From delta = 1/N on, publishing one random record would satisfy the guarantee."""
-    agreement = agreed()
-    options = replace(SMALL, delta=share / agreement.descent.records)
-    assert [text.split(":")[0] for text in _cautions(options, agreement)] == (
-        [] if share < 1 else ["delta = 0.0333333 is not below 1/N = 0.033"]
-    )
 
 
 # -- the same descent without encryption

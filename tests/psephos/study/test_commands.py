@@ -43,7 +43,6 @@ from psephos.protocol.errors import (
     TooFewBallotsError,
     WrongResultError,
 )
-from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
@@ -264,15 +263,6 @@ def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *texts: str)
 
 
 # -- when the vote ends
-
-
-def test_key_degree_follows_from_the_vector_length(consortium: Consortium) -> None:
-    few = Study.read(consortium.new(key_bits=128)).degree
-    rows(np.random.default_rng(5), 300).drop(columns="diagnosis").to_csv(consortium / "public.csv", index=False)
-    many = Study.read(consortium.new("many.toml", key_bits=128)).degree
-    explicit = Study.read(consortium.new("said.toml", key_bits=128, degree=2)).degree
-    assert (few, many, explicit) == (1, best_degree(128, length=300, addends=3, minimum=0, maximum=1), 2)
-    assert many > 1
 
 
 CLOSES = "2096-10-02T07:36:40Z"

@@ -375,14 +375,6 @@ def test_terms_of_a_prediction_that_cannot_be_are_refused(
         numbers.made(**change)
 
 
-def test_a_prediction_with_other_ranges_is_refused(numbers: NumberFiles) -> None:
-    path = numbers.folder / "wider.json"
-    ranges = ((-100.0, 100.0), numbers.prediction.ranges[1])
-    path.write_bytes(written_model(msgspec.structs.replace(numbers.prediction, ranges=ranges)))
-    with pytest.raises(InvalidParameter):
-        numbers.made(model=str(path))
-
-
 @pytest.mark.parametrize("unit", [1e-46, 1e40])
 def test_a_prediction_whose_weights_no_study_can_state_is_refused(numbers: NumberFiles, unit: float) -> None:
     path, model = numbers.folder / "unit.json", numbers.prediction
@@ -391,11 +383,3 @@ def test_a_prediction_whose_weights_no_study_can_state_is_refused(numbers: Numbe
     path.write_bytes(written_model(msgspec.structs.replace(model, **scaled)))
     with pytest.raises(InvalidParameter, match="float32"):
         numbers.made(model=str(path))
-
-
-def test_a_study_of_a_prediction_without_bounds_is_refused(numbers: NumberFiles) -> None:
-    study, samples = numbers.made()
-    for name in ("low", "high", "largest_error"):
-        lacking = {key: value for key, value in study.parameters.items() if key != name}
-        with pytest.raises(StudyError, match=name):
-            spec_of(StudyTerms(replace(study, parameters=lacking), samples))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from psephos.cli.main import build
 from psephos.curator.checks import public_features
-from psephos.curator.rehearsal import WORLDS, fit_public
+from psephos.curator.rehearsal import fit_public
 from psephos.curator.rehearsed import model_classifier
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
@@ -60,17 +57,6 @@ def made(folder: Path, public: str = "public.csv", **chosen: Any) -> tuple[Study
         **(terms | chosen),
     )
     return make_study(options, [folder / f"party {number}" / "card.toml" for number in range(PARTIES)])
-
-
-def test_the_command_shows_the_progress_of_a_rehearsal(folder: Path, tmp_path: Path) -> None:
-    cards = [folder / f"party {number}" / "card.toml" for number in range(PARTIES)]
-    files = ("--curator", folder / "curator" / "card.toml", "--public", folder / "public.csv", "--label", "outcome")
-    terms = ("--classes", "ill,well", "--protocol", "rehearsed", "--epsilon", "30")
-    words = ["--log-level", "info", "study", "new", tmp_path / "study.toml", *cards, *files, *terms]
-    result = CliRunner().invoke(build(), list(map(str, words)), catch_exceptions=False)
-    assert result.exit_code == 0
-    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
-    assert [(line["phase"], line["of"]) for line in lines if line["message"] == "phase"] == [("rehearse", WORLDS)]
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -15,17 +14,14 @@ import pytest
 from psephos.audit.adversary import Tampering
 from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
-from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
-from psephos.curator.methods import ReleaseRequest, average_method, erm_method, own_data_method, statistic_method
+from psephos.curator.methods import ReleaseRequest, average_method, erm_method, statistic_method
 from psephos.curator.pathak.bounds import proved_epsilon
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
-from psephos.curator.statistic import fit_statistic, plan_statistic, release_total
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_states import ModulusSearch, SeedMaterial
-from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardReader
@@ -58,7 +54,7 @@ from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study import verify
 from psephos.study.consent import describe_study
 from psephos.study.roles import holder_role, party_role
-from tests.psephos.study.cast import ALL, AUXILIARY, FEATURES, Cast, DealtCast, fields_of
+from tests.psephos.study.cast import ALL, AUXILIARY, Cast, DealtCast, fields_of
 
 
 def play(cast: Cast, agents: Callable[[str], Agent]) -> None:
@@ -330,44 +326,6 @@ def test_releases_with_curator_noise_equal_those_of_run(what: str, method: str, 
     if method != "statistic":  # of which few samples have few outcomes
         assert (w != spec.release(opened)[0]).any(), "of the system's randomness unless it is given other"
     assert spec.ballots(opened) == len(opened.parties)
-
-
-@pytest.mark.parametrize(
-    "what", ["statistic", "statistic, gaussian", "statistic, own data", "average, own data", "average, whitened"]
-)
-def test_linear_releases_use_the_agreed_coordinates(what: str) -> None:
-    cast = Cast(what)
-    study, spec, opened = cast.made.study, cast.spec, OpenedSum(*OPENED["statistic"])
-    assert isinstance(spec, StatisticSpec | OwnDataSpec)
-    text = str(study.parameters["coordinates"])
-    transform = np.frombuffer(base64.b64decode(text), "<f4").astype(np.float64).reshape(FEATURES, 3)
-    joint = study.protocol == "statistic"
-    law: Any = "gaussian" if study.delta else "discrete-laplace" if joint else "spherical-laplace"
-    source: Any = {"statistic": "votes"}.get(study.method, study.method)
-    plan = plan_statistic(
-        AUXILIARY.samples,
-        3,
-        5,
-        epsilon=1.0,
-        delta=study.delta,
-        mechanism=law,
-        source=source,
-        transform=transform,
-        joint=joint,
-    )
-    assert (spec.release_plan.grid.digest, spec.release_plan.mechanism) == (plan.grid.digest, plan.mechanism)
-    assert (spec.release_plan.unit, spec.release_plan.classes, spec.release_plan.parties) == (plan.unit, 3, 5)
-    w, paid = spec.release(opened, seeded())
-    if joint:
-        dropouts = 1 if what == "statistic, gaussian" else 0
-        assert spec.shares == shares_of(plan, colluders=1, dropouts=dropouts)  # type: ignore[attr-defined]
-        assert (w == fit_statistic(release_total(plan, list(opened.sums)))).all()
-        name = f"discrete {'Gaussian' if study.delta else 'Laplace'} in shares"
-        assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3, "colluders": 1})
-    else:
-        meant = own_data_method(list(opened.sums), plan)
-        assert paid == meant.ledger_entry
-        assert (w == meant.draw(seeded())).all()
 
 
 def test_the_cost_of_a_descent_covers_all_steps() -> None:

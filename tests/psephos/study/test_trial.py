@@ -24,7 +24,7 @@ from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership
-from psephos.study.trial import _serve, _start, _verified, _wait, run_trial
+from psephos.study.trial import _serve, _verified, _wait, run_trial
 from tests.verifier.recording import public_file, record
 
 
@@ -61,13 +61,6 @@ class Process:
             self.returncode = self._status  # type: ignore[assignment]
         self._looks -= 1
         return self.returncode
-
-
-@pytest.mark.parametrize("words", [("--version",), ("no-such-command",)])
-def test_what_a_member_prints_is_in_its_log(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """The address of the page is printed, and errors are written to the other stream."""
-    _start(tmp_path, "curator", *words).wait()
-    assert (tmp_path / "curator.log").read_text().strip()
 
 
 def test_a_failed_process_ends_a_trial_with_its_last_line(tmp_path: Path) -> None:

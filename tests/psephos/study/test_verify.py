@@ -47,7 +47,7 @@ from psephos.study.monitor import Follower
 from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import AGREED, FOLLOWS, BoardEvidence, StudyCheck, as_text, examine, verify
+from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, examine, verify
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 from tests.tiers import sampled
 from tests.verifier.verifier import verify as second_verify
@@ -823,13 +823,6 @@ def test_words_of_checks_are_never_broken(public: Played) -> None:
     assert {line[:2].isspace() for line in check[1:]} == {True}
     assert not any(line[0].isspace() for line in title)
     assert all(len(line) <= 30 or len(line.split()) == 1 for line in lines)
-
-
-def test_texts_of_checks_have_a_longest_length() -> None:
-    evidence = BoardEvidence()
-    for length in (1000, 1001):
-        evidence.note("what", "fails", "x" * length)
-    assert [len(check.found) for check in evidence.checks] == [1000, 1003]
 
 
 @pytest.mark.parametrize("what", ["honest", "public", "gaussian"])

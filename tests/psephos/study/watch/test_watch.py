@@ -364,17 +364,6 @@ def test_the_page_refuses_foreign_host_names(follower: Follower) -> None:
     assert answers_to("192.0.2.7") == answers_to("::") == ("*",)
 
 
-def test_the_log_of_the_page_is_limited(talk: Talk, follower: Follower) -> None:
-    for _ in range(700):
-        talk.board.post(b"noise")
-    follower.step()
-    assert len(follower.lines) == 500
-    assert len(follower.state()["log"]) == 100
-    assert follower.entries == 700
-    assert "700 refused" in follower.text()
-    assert len(follower.record()["refused"]) == 500
-
-
 def test_an_unusable_address_is_reported(talk: Talk, tmp_path: Path) -> None:
     talk.made.study.write(tmp_path / "study.toml")
     (tmp_path / "board").touch()
