@@ -159,7 +159,7 @@ class AwaitingLentShares:
 
 
 @dataclass(frozen=True)
-class AwaitingRungVotes:
+class AwaitingBucketVotes:
     agreed: PathakAgreement
     vote: tuple[mpz, ...] = field(repr=False)
 
@@ -390,15 +390,15 @@ class PathakParty(Machine):
         buckets[terms.bucket(self._size)] = selected
         vote = self._full(agreed.curator_key, tuple(buckets))
         if self.number == LEADER:
-            return Step(AwaitingRungVotes(agreed, vote))
+            return Step(AwaitingBucketVotes(agreed, vote))
         message = Ciphertexts(Kind.BUCKET_VOTE, agreed.curator_key, vote)
         return Step(AwaitingBucketSelection(agreed), (post(terms, party_name(LEADER), message),))
 
     def _decode(self, data: bytes, kind: Kind, agreed: PathakAgreement, count: int) -> tuple[mpz, ...]:
         return Ciphertexts.decode(data, kind, agreed.terms, agreed.curator_key, count).ciphertexts
 
-    @gathers(AwaitingRungVotes, Kind.BUCKET_VOTE, _others)
-    def combine_buckets(self, state: AwaitingRungVotes, messages: Messages) -> Step:
+    @gathers(AwaitingBucketVotes, Kind.BUCKET_VOTE, _others)
+    def combine_buckets(self, state: AwaitingBucketVotes, messages: Messages) -> Step:
         """Party 0: send the product of all votes, zeta of the one-hot e, to all parties."""
         agreed, product = state.agreed, state.vote
         for data in messages.values():

@@ -91,11 +91,10 @@ def mechanism_for(
     noise: OutputNoise = "spherical-laplace",
     delta: float = 1e-6,
 ) -> tuple[SphericalLaplace | RoundedGaussian, Sensitivity]:
-    """Return the noise for parameters of this shape, (d,) or (K, d), and the sensitivity it covers, from public numbers
-    only.
+    """Return the noise for parameters, and the sensitivity that it covers; both follow from public numbers.
 
     Args:
-        shape: of the parameters.
+        shape: of the parameters, (d,) or (K, d).
         inexactness: bound of their distance from the vector with this L2 sensitivity.
         norm_limit: bound of their norm.
         sensitivity: L2 sensitivity of the exact vector.

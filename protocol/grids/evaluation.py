@@ -58,8 +58,9 @@ class BlockLayout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScoreGrid(RowSumGrid):
-    """The classifier that is evaluated, and the bins of its scores. A row is divided by its last feature, a constant,
-    first.
+    """The classifier that is evaluated, and the bins of its scores.
+
+    A row's last feature is a positive constant, by which the row is divided first.
 
     Attributes:
         weights: float64 (d, K') with K' = 1 for two classes, where a positive score means class 1, and K for more; its

@@ -223,9 +223,7 @@ class RecordGrid(RowSumGrid):
 
     @cached_property
     def largest_residual(self) -> float:
-        """Size to which a residual is clipped and by which it is divided: Huber's threshold, or above every norm of B
-        e_y.
-        """
+        """Size to which a residual is clipped and by which it is divided: Huber's threshold, or a bound of |B e_y|."""
         if self.label is not None:
             return self.label.threshold
         return 1.0 if self.norm == "l2" else float(np.abs(contrast_basis(self.classes)).sum(axis=0).max())

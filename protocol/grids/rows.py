@@ -132,8 +132,7 @@ class RowSumGrid(ABC):
             X: the party's rows, (n, d); the last feature is a positive constant.
             y: their labels, (n,): class numbers in 0 .. K - 1, or finite numbers.
             persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, and truncated once,
-                so
-                that two persons move apart by no more than two rows do. None: every row is a person's only one.
+                so that two persons move apart by no more than two rows do. None: every row is a person's only one.
         """
         rows, labels = self.checked(X, y)
         owners = checked_persons(persons, labels.shape)
