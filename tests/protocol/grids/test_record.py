@@ -294,3 +294,20 @@ def test_a_party_sends_the_average_of_its_rows_less_the_centre() -> None:
     clipped, whole = np.array(small.contribution(X, y)), np.array(grid.contribution(X, y))
     assert np.abs(clipped - whole * (2 * RADIUS / norms(whole[None], "l2")[0])).max() < 1.001
     assert (small.minimum, small.maximum) == (-2 * RADIUS, 2 * RADIUS)
+
+
+@pytest.mark.parametrize(
+    ("norm", "inside", "outside"),
+    [("l1", [[4.0, 0], [-2.0, 2]], [[4.0, 1], [-2.0, -3]]), ("l2", [[4.0, 0], [2.0, -3]], [[4.0, 1], [-3.0, 3]])],
+)
+def test_a_row_or_an_average_that_is_too_long_is_seen_on_the_integers(
+    norm: Norm, inside: list[list[float]], outside: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last check before anything is sent, which needs a wrong factor to fail."""
+    grid = numeric_grid(norm)
+    assert grid._inside(np.array(inside + outside), 2).tolist() == [True] * 2 + [False] * 2
+    monkeypatch.setattr("psephos.protocol.grids.record._INSIDE", 1.5)
+    ball = PartyBall(np.zeros(grid.length, int), 4)
+    for entries in inside + outside:
+        total = np.array([*map(int, entries)] + [0] * (grid.length - 2))
+        assert grid._inside_ball(ball, 3 * total, 3) == (total.tolist() if entries in inside else [0] * grid.length)

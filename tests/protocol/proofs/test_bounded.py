@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -157,10 +157,9 @@ def test_every_kernel_makes_the_same_proof(private_key: PrivateKey) -> None:
 
 
 def test_a_vector_beyond_the_bounds_is_not_proved(private_key: PrivateKey) -> None:
-    for layout in (layout_of(private_key, -1), layout_of(private_key)):
-        entries = ENTRIES.copy()
-        if layout.admits(entries):
-            entries[0] = HALF
+    too_large = ENTRIES.copy()
+    too_large[0] = HALF
+    for layout, entries in ((layout_of(private_key, -1), ENTRIES), (layout_of(private_key), too_large)):
         assert not layout.admits(entries)
         ciphertexts, witness = cast(layout, layout.plan.pack(ENTRIES))
         with pytest.raises(InvalidParameter):
@@ -179,6 +178,25 @@ def test_layouts_that_prove_something_else_are_refused(private_key: PrivateKey) 
         BoundedLayout.of(key, replace(layout.plan, maximum=HALF), 1)
     with pytest.raises(InvalidParameter):
         bounded_plan(key, length=1000, addends=3, minimum=-(1 << 112), maximum=1 << 112)
+
+
+def test_layouts_whose_sums_could_exceed_the_field_are_refused(private_key: PrivateKey) -> None:
+    """A larger sum would be taken for one that is smaller by p: of digits, or of products of parts of entries."""
+    key = private_key.public_key
+    for length, fits in ((1 << 10, True), (1 << 23, False)):
+        plan = PackingPlan.for_key(key, length=length, addends=3, minimum=-(1 << 13), maximum=(1 << 13) - 1)
+        with nullcontext() if fits else pytest.raises(InvalidParameter):
+            BoundedLayout(key, plan, 1, 1 << 14, 1, 256)
+
+    class TooFewParts(BoundedLayout):
+        @property
+        def norm(self) -> NormEquations:  # type: ignore[override]
+            split = EntrySplit.smallest(self.plan.minimum, self.base, self.digits, 2)
+            return NormEquations(split, self.blocks * self.used, self.square_bound)
+
+    honest = layout_of(private_key, half=WIDE_HALF, entries=vector_of(WIDE_HALF))
+    with pytest.raises(InvalidParameter):
+        TooFewParts(*(getattr(honest, one.name) for one in fields(honest)))
 
 
 # -- deviating senders

@@ -167,12 +167,22 @@ def test_words_outside_the_field_are_rejected(ballot: Ballot, monkeypatch: pytes
         for at in (begin, begin + sizes[2] - 8):
             with pytest.raises(ProofError):
                 ballot.verify(proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
-    DeviatingCommitment.spoiled = 0
     for word in (PRIME, 2**64 - 1):
         monkeypatch.setattr(DeviatingCommitment, "word", word, raising=False)
         monkeypatch.setattr(codewords, "CommittedMatrix", DeviatingCommitment)
-        with pytest.raises(ProofError):
+        with pytest.raises(ProofError, match="outside the field"):
             ballot.verify(ballot.prove())
+
+
+def test_opened_columns_are_the_committed_ones(ballot: Ballot) -> None:
+    """Nothing but the path to the root depends on a salt or on the last hash; and nothing may follow the proof."""
+    proof, key = ballot.prove(), ballot.key
+    salt = 2 * HASH_BYTES + key.ciphertext_bytes + sum(ballot.layout.proof_parts)
+    for at in (salt, len(proof) - 1):
+        with pytest.raises(ProofError, match="committed"):
+            ballot.verify(proof[:at] + bytes([proof[at] ^ 1]) + proof[at + 1 :])
+    with pytest.raises(ProofError):
+        ballot.verify(proof + b"\0")
 
 
 def test_a_proof_holds_for_one_statement_and_one_ballot(ballot: Ballot, private_key: PrivateKey) -> None:
@@ -191,16 +201,13 @@ def test_a_proof_holds_for_one_statement_and_one_ballot(ballot: Ballot, private_
 
 
 class DeviatingCommitment(codewords.CommittedMatrix):
-    """Commits to honest columns, except for some whose first row is changed."""
+    """Commits to honest columns, except for their last row."""
 
-    spoiled = 0
-    word: int | None = None
+    word: int
 
     def __init__(self, polynomials: Words, layout: Layout, randomness: Randomness) -> None:
         self.codewords = coset_values(polynomials, layout.size)
-        self.codewords[0, : self.spoiled] ^= np.uint64(1)
-        if self.word is not None:
-            self.codewords[-1] = self.word
+        self.codewords[-1] = self.word
         self._salts = randomness.draw(32 * layout.size)
         self.tree = MerkleTree(self._salts, self.codewords)
 
