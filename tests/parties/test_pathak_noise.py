@@ -10,11 +10,14 @@ import pytest
 from scipy.stats import kstest
 
 from psephos.parties import pathak
+from psephos.parties.noise import PolyaShares
 from psephos.parties.pathak import PathakParty, bucket_shares, noise_share, own_noise
 from psephos.protocol.errors import GridTooCoarseError
+from psephos.protocol.pathak.messages import Proposal
 from psephos.protocol.pathak.noise import noise_scale
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.protocol.roles import Entry
 from psephos.simulation.pathak import make_terms
 from tests.statistical import FALSE_ALARM
 
@@ -58,6 +61,18 @@ def test_the_share_for_the_public_bound_has_the_smallest_size() -> None:
     randomness = SimulationRandomness(6)
     total = np.sum([np.array(noise_share(agreed, 4, randomness), float) for _ in range(2)], axis=0)
     assert kstest(total / float(noise_scale(agreed, 4)), "laplace").pvalue > FALSE_ALARM
+
+
+def test_what_is_excluded_and_the_public_bound_set_the_share_that_a_party_adds() -> None:
+    """From the same coins: shares of all but the excluded parties, at the scale of the smallest size."""
+    agreed = terms(variant="public-bound", excluded=2, features=40)
+    expected = tuple(PolyaShares(40, 4, 2, noise_scale(agreed, 4)).share(SimulationRandomness(6)))
+    role = PathakParty(1, np.zeros((30, 40)), np.zeros(30, int), agreed, noise_randomness=SimulationRandomness(6))
+    data = Proposal(agreed, None).encode(agreed.digest)
+    step = role.receive(role.start().state, [Entry(1, "curator", role.name, data)])
+    contribution = role.result(step.state)
+    assert contribution is not None
+    assert contribution.noise == (expected,)
 
 
 def test_noise_beyond_its_slot_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:

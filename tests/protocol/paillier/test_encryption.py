@@ -15,6 +15,7 @@ from psephos.protocol.paillier.encryption import (
     Encryptor,
     RandomnessMode,
     check_mode,
+    exponent_bits,
     fixed_base,
 )
 from psephos.protocol.paillier.keys import PublicKey
@@ -32,6 +33,20 @@ def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: Ran
         with pytest.raises(PackingError):
             encryptor.encrypt([mpz(0), bad])  # type: ignore[list-item]
     assert encryptor.encrypt([]) == ()
+
+
+def test_exponents_are_fresh_and_as_long_as_the_mode_demands(private_key: PrivateKey) -> None:
+    """Half of n, or twice its security level (docs/design.md, section 3); every bit is drawn, and used."""
+    keys = [PublicKey((1 << bits) - 1, form="psephos") for bits in (2048, 3072, 4096, 7680)]
+    assert [exponent_bits(key, "half") for key in keys] == [1024, 1536, 2048, 3840]
+    assert [exponent_bits(key, "short") for key in keys] == [224, 256, 256, 384]
+    key = private_key.public_key
+    for mode in ("half", "short"):
+        ciphertexts, witness = Encryptor(key, mode).encrypt_with_witness([mpz(0)] * 80)
+        assert len(set(witness.roots)) == 80
+        assert max(witness.roots) >> (exponent_bits(key, mode) - 1)
+        for ciphertext, exponent in zip(ciphertexts, witness.roots, strict=True):
+            assert ciphertext == gmpy2.powmod(fixed_base(key), exponent, key.ciphertext_modulus)
 
 
 def test_the_fixed_base(private_key: PrivateKey) -> None:

@@ -22,7 +22,7 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
+from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, integer_polynomial, lagrange_numerators
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, check_same_ceremony, combine, deal
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -45,6 +45,16 @@ def test_any_t_shares_give_the_secret(data: st.DataObject, sharing: tuple[int, i
     delta = math.factorial(holders)
     assert set(numerators) == set(points)
     assert sum(numerators[j] * shares[j - 1] for j in points) == delta * delta * secret
+
+
+def test_every_coefficient_is_drawn_over_its_whole_range() -> None:
+    """80 draws: the largest has all bits of 2^128 Delta^2 S, and none occurs twice."""
+    source, width = SimulationRandomness(21), 2**STATISTICAL_BITS * math.factorial(4) ** 2 * 2**40
+    drawn = [integer_polynomial(5, 2**40, holders=4, threshold=3, randomness=source) for _ in range(80)]
+    assert {constant for constant, *_ in drawn} == {5 * math.factorial(4)}
+    assert len({coefficient for _, *others in drawn for coefficient in others}) == 160
+    for place in (1, 2):
+        assert 0.9 * width < max(polynomial[place] for polynomial in drawn) < width
 
 
 @pytest.mark.parametrize(("holders", "threshold"), [(3, 2), (5, 3), (7, 2), (6, 6)])
