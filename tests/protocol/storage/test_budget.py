@@ -508,6 +508,7 @@ TAMPERING = {
     "no table": "DROP TABLE records",
     "the mark of another program": "PRAGMA application_id = 7",
     "the mark of a later format": "PRAGMA user_version = 3",
+    "the mark of the format of 0.2.0": "PRAGMA user_version = 1",
 }
 
 
