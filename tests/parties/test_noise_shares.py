@@ -4,6 +4,7 @@ Seeds are fixed; thresholds are false-alarm rates over seeds (`tests.statistical
 """
 
 import math
+from dataclasses import astuple
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,7 @@ from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contribut
 from psephos.parties.statistic import noisy_contribution
 from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
 from psephos.protocol.grids.statistic import StatisticGrid
+from psephos.protocol.privacy.mechanisms import discrete_gaussian
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
 from tests.statistical import FALSE_ALARM
 
@@ -189,3 +191,16 @@ def test_bad_input() -> None:
     grid = StatisticGrid(np.ones((2, 2), dtype=int), np.array([[0, 1]]))
     with pytest.raises(InvalidParameter):
         noisy_contribution(grid, np.array([0, 1]), PolyaShares(3, 5, 5, Fraction(1)))
+
+
+def test_a_share_has_the_variance_that_the_contributors_need_and_is_clipped() -> None:
+    """From the same coins; the variance of a share is that of the law over the contributors, not over all parties."""
+    gaussian, polya = DiscreteGaussianShares(50, 10, 4, Fraction(4000)), PolyaShares(50, 10, 4, Fraction(20))
+    source = SimulationRandomness(1)
+    expected = [discrete_gaussian(Fraction(1000), source) for _ in range(50)]
+    assert gaussian.share(SimulationRandomness(1)) == expected
+    for shares in (gaussian, polya):
+        narrow: Any = type("Narrow", (type(shares),), {"bound": 9})
+        free, clipped = shares.share(SimulationRandomness(2)), narrow(*astuple(shares)).share(SimulationRandomness(2))
+        assert max(map(abs, free)) > 9
+        assert clipped == [max(-9, min(9, entry)) for entry in free]

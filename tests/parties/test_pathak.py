@@ -115,6 +115,14 @@ def test_invalid_records_are_refused(rows: Any, labels: Any, error: type[Excepti
         party(1, rows, labels)
 
 
+def test_a_smaller_data_set_counts_as_one_of_the_smallest_size() -> None:
+    """As with rows of zeros up to that size, which add a constant to the objective: no record has more influence."""
+    agreed = terms(smallest_size=8)
+    filled = party(rows=np.vstack([X, np.zeros((4, 2))]), labels=np.concatenate([Y, Y]), agreed=agreed)
+    distance = np.abs(np.subtract(party(agreed=agreed)._parameters, filled._parameters)).max()
+    assert distance <= 2 + 2 * agreed.tolerance / agreed.strong_convexity / agreed.pitch
+
+
 def test_parameters_stay_in_their_slot() -> None:
     """Whatever a solver comes to: the modulus of the shares has room for no more."""
 
