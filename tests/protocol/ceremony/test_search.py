@@ -226,6 +226,22 @@ def test_the_shared_exponent_is_a_multiple_of_phi(batch: OpenedBatch) -> None:
     assert max(abs(share) for share in shares) >> (bits - 2 * len(batch.terms.subsets).bit_length() - 24) > 0
 
 
+def test_every_share_of_a_multiple_of_phi_is_masked(batch: OpenedBatch) -> None:
+    """By a share of zero that is 128 bits longer than the product it hides; the shares add up to a multiple."""
+    agreed, n = batch.terms, batch.moduli[0]
+    hidden = search.form_modulus(agreed, n).bit_length() + agreed.bits
+    shares = [batch.own[j].form_multiples(j, batch.numbers[j], 0, n) for j in batch.holders]
+    for column in zip(*shares, strict=True):
+        assert sum(column) % ((batch.p[0] - 1) * (batch.q[0] - 1)) == 0
+        assert min(abs(share).bit_length() for share in column) > hidden + 64
+
+
+def test_the_digest_covers_all_terms_of_a_ceremony() -> None:
+    made = [(256, 5, 3, bytes(32)), (512, 5, 3, bytes(32)), (256, 6, 3, bytes(32)), (256, 5, 2, bytes(32))]
+    made.append((256, 5, 3, bytes(31) + b"\1"))
+    assert len({CeremonyTerms(*each, test_key=True).digest for each in made}) == len(made)
+
+
 @pytest.mark.parametrize(("holders", "degree"), [(3, 1), (3, 2), (5, 1), (9, 1)])
 def test_zero_shares_are_made_of_masks_128_bits_longer_than_what_they_hide(holders: int, degree: int) -> None:
     """What is hidden is a sum of products of pieces, one for each pair of sets at most; each mask fills its length."""
