@@ -26,8 +26,7 @@ PUBLIC = {
     "protocol/proofs/field.py::_root": "constants of the field",
     "protocol/proofs/field.py::_tables": "a place",
     "protocol/proofs/field.py::powers": "a place",
-    "protocol/proofs/knowledge.py::_holds_together": "n^s",
-    "protocol/proofs/knowledge.py::_residue": "n^s",
+    "protocol/proofs/knowledge.py::_hold_together": "n^s",
 }
 """Function and exponent of each call that may take a variable time; add one only when its exponent is public."""
 
