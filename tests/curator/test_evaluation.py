@@ -14,7 +14,6 @@ from psephos.curator.evaluation import (
     MOST_BINS,
     EvaluationEstimate,
     EvaluationPlan,
-    PlattScaling,
     calibrated,
     estimate_evaluation,
     evaluation_sensitivity,
@@ -300,8 +299,3 @@ def test_public_rows_without_a_finite_score_are_left_out() -> None:
 def test_terms_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         planned(**{"epsilon": 1.0, **change})
-
-
-def test_calibrated_weights_give_the_scaled_score() -> None:
-    weights = calibrated(np.array([[2.0], [1.0]]), PlattScaling(3.0, -0.5, 0.1, 0.0))
-    assert weights.tolist() == [[6.0], [2.5]]

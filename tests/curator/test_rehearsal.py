@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,20 +18,16 @@ from psephos.curator.rehearsal import (
     calibrate,
     fit_public,
     rehearse,
-    shrink,
 )
 from psephos.curator.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
     model_classifier,
-    plan_of_grid,
     plan_rehearsed,
     rehearsal_of,
 )
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.own_data import contrast_basis
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
 
 Array = NDArray[np.float64]
 
@@ -196,35 +191,6 @@ def test_fewer_ballots_scale_the_mean_and_its_noise() -> None:
             fit_rehearsed(reference, sums, ballots=ballots)
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_the_numbers_of_a_planned_step_by_hand(norm: Any) -> None:
-    """Two contrasts of three coordinates and a constant; 97 of 100 parties make up the noise."""
-    grid = LocalStepGrid(np.eye(4), np.zeros((4, 2)), 3, 0.1, 2.0, 1.0, norm)
-    step = plan_of_grid(grid, 5.0, 100, epsilon=2.0, delta=1e-5, contributors=97)
-    assert (step.dimension, step.rank, step.parties, step.scale) == (8, 3, 100, 5.0)
-    assert step.inflation == 100 / 97
-    unit = 2.0**24
-    if norm == "l1":
-        assert isinstance(step.mechanism, DiscreteLaplace)
-        assert float(step.mechanism.scale_units) == pytest.approx(2 * unit / 2.0, rel=1e-5)
-        assert (step.delta, step.event.multiplier) == (0.0, None)
-        assert step.variance == pytest.approx(2 * (2 / 2.0) ** 2 * 100 / 97, rel=1e-5)
-    else:
-        assert isinstance(step.mechanism, DiscreteGaussian)
-        sigma = gaussian_sigma(2.0, 2.0, 1e-5)
-        assert step.delta == 1e-5
-        assert step.event.multiplier == pytest.approx(sigma / 2, rel=1e-5)
-        assert step.event.delta == pytest.approx(1e-5, rel=1e-3)
-        assert step.variance == pytest.approx(sigma**2 * 100 / 97, rel=1e-5)
-    assert (step.event.name, step.event.epsilon, step.event.unit) == ("rehearsed step", 2.0, "party")
-    assert step.sensitivity.value == pytest.approx(2 / 100, rel=1e-5)
-    assert step.sensitivity.norm == norm
-    clear = replace(step, mechanism=None)
-    assert clear.variance == 0.0
-    with pytest.raises(InvalidParameter):
-        _ = clear.event
-
-
 def test_terms_out_of_range_are_refused() -> None:
     X, y = table(2, 60, 8, 1.0)
     with pytest.raises(InvalidParameter):
@@ -241,47 +207,3 @@ def test_terms_out_of_range_are_refused() -> None:
 
 
 # -- wiring
-
-
-@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
-def test_a_rehearsal_gets_its_terms_and_the_noise_of_the_plan(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deviation in a mean of 100 vectors, with shares of which 80 make up the law; Gaussian noise comes first."""
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    monkeypatch.setattr("psephos.curator.rehearsed.rehearse", lambda *args, **terms: calls.append((args, terms)))
-    X, y = table(2, 60, 8, 1.0)
-    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
-    done, model = [].append, two_classes()
-    rehearsal_of(X, y, 2, 100, rows=40, mechanism=mechanism, done=done, model=model, **terms)
-    rehearsal_of(X, y, 2, 100, rows=40, epsilon=2.0, delta=1e-4, mechanism=mechanism)
-    (args, given), (other, _) = calls
-    assert args[:3] == (model, 100, 40)
-    assert given == {"done": done}
-    assert other[0].digest == fit_public(X[:, :-1], y, 2).digest
-    for noises, contributors in ((args[3], 80), (other[3], 100)):
-        norms = [noise(12).norm for noise in noises]
-        assert norms == (["l1"] if mechanism == "discrete-laplace" else ["l2", "l1"])
-        for noise, norm in zip(noises, norms, strict=True):
-            grid = LocalStepGrid(np.eye(6), np.zeros((6, 2)), 3, 0.1, 2.0, 1.0, norm)
-            plan = plan_of_grid(grid, 1.0, 100, **terms | {"contributors": contributors})
-            assert plan.dimension == 12
-            assert noise(12).deviation * 100 == pytest.approx(math.sqrt(plan.variance))
-            assert noise(12).shape == 100 / contributors
-            assert noise(12) is noise(12)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_fitted_step_by_hand(classes: int) -> None:
-    """The shrunken mean of the ballots' vectors, times the scale, in the coordinates of the step."""
-    generator = np.random.default_rng(classes)
-    transform, offset = generator.normal(size=(4, 3)), generator.normal(size=(4, classes - 1))
-    grid = LocalStepGrid(transform, offset, classes, 0.1, 2.0, 1.0, "l2")
-    plan = plan_of_grid(grid, 0.5, 100, epsilon=1.0, delta=1e-5, contributors=80)
-    total = [int(entry) for entry in generator.integers(-(2**30), 2**30, size=plan.dimension)]
-    for ballots in (None, 90):
-        counted = ballots or 100
-        mean = np.array(total).reshape(classes - 1, 3) / 2**24 / counted
-        deviation = math.sqrt(plan.variance * counted / 100) / counted
-        scores = offset + transform @ (0.5 * shrink(mean, deviation)).T
-        expected = scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T
-        assert np.abs(shrink(mean, deviation) - mean).max() > 0
-        np.testing.assert_allclose(fit_rehearsed(plan, total, ballots), expected)

@@ -19,16 +19,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from psephos.audit.run import CASES
-from psephos.cli.main import build
 from psephos.protocol.errors import ReportError
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import (
     ALPHA_NOTICE,
-    FORMAT,
     Accuracy,
     Alpha,
     AuditedCell,
@@ -374,15 +371,6 @@ def test_a_report_has_all_promised_sections(kind: str, reports: dict[str, Path])
     assert set(sees) == {"pathak": {"board", "curator"}, "psgd": {"board"}}.get(kind, {"curator"})
 
 
-def test_a_mechanism_above_its_claim_is_marked(tmp_path: Path) -> None:
-    mechanisms = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
-    audit = PrivacyAuditResult(mechanisms=mechanisms, phases={})
-    assert audit.exact is False
-    page = Page(write_report(audit, None, tmp_path))
-    assert [row[4][0] for row in page.body("rows-1")] == ["holds", "VIOLATED"]
-    assert "Not everything is as expected" in page.text
-
-
 BROWSER = importlib.util.spec_from_file_location(
     "docs_config_chromium", Path(__file__).resolve().parents[3] / "docs" / "config" / "chromium.py"
 )
@@ -531,21 +519,6 @@ def test_a_transcript_with_secrets_is_refused(result: TallyResult, tmp_path: Pat
 
 
 # -- the command
-
-
-@pytest.mark.slow
-def test_psephos_report_prints_json(result: TallyResult, tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
-    arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
-    app = build()
-    done = CliRunner().invoke(app, [*arguments, "--json"])
-    assert done.exit_code == 0
-    written = json.loads(done.stdout)
-    assert written.pop("format") == FORMAT
-    for path in (written["report"], written["json"], *written["figures"]):
-        assert Path(path).exists()
-    assert len(written["figures"]) >= 4
-    assert CliRunner().invoke(app, arguments).stdout.strip() == written["report"]
 
 
 # -- one report of every kind, for the tests of what they have in common

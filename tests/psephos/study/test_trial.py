@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from psephos.audit.studies import trial
 from psephos.model import load_model, written_model
 from psephos.protocol.board import Board
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership
@@ -190,9 +189,3 @@ def test_a_trial_with_a_wrong_board_fails(ended: Ended) -> None:
     ended.study = replace(ended.study, title="Another")
     with pytest.raises(StudyError):
         ended.verified()
-
-
-def test_a_server_that_cannot_be_configured_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "server").write_text("in the way")
-    with pytest.raises(BoardError, match="cannot be written"):
-        _serve(tmp_path, SimpleNamespace(members=trial().study.members))  # type: ignore[arg-type]
