@@ -41,6 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("few")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with what takes minutes: at the end, one process would wait for another's."""
+    items.sort(key=lambda item: not {"site", "soak", "packaging"} & item.keywords.keys())
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Name the tests of no tier that took long: a hint, since a busy machine makes any test slow."""
     tiers = {marker.partition(":")[0] for marker in config.getini("markers")}

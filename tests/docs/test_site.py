@@ -27,15 +27,12 @@ pytest.importorskip("mkdocs", reason="the group docs is not installed")
 pytest.importorskip("mkdocstrings", reason="the group docs is not installed")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("site")
+def build_site(target: Path) -> None:
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", "docs/config/mkdocs.yml"]
     done = subprocess.run([*command, "--site-dir", str(target)], cwd=ROOT, env=quiet, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "WARNING" not in done.stderr, done.stderr[-4000:]
-    return target
 
 
 class Links(HTMLParser):
@@ -57,13 +54,7 @@ class Links(HTMLParser):
             self.loads.append(given["href"])
 
 
-@pytest.fixture(scope="module")
-def pages(site: Path) -> dict[Path, Links]:
-    return {path: Links(path) for path in site.rglob("*.html")}
-
-
-@pytest.mark.site
-def test_no_link_is_dead_and_nothing_is_loaded_from_elsewhere(pages: dict[Path, Links]) -> None:
+def check_links(pages: dict[Path, Links]) -> None:
     assert len(pages) > 100
     assert not [load for page in pages.values() for load in page.loads if re.match(r"https?:|//", load)]
     dead = []
@@ -110,8 +101,7 @@ class Formulas(HTMLParser):
             self.raw += re.findall(r"\$[^$]*\$|\\[(\[a-zA-Z]+", data)
 
 
-@pytest.mark.site
-def test_every_formula_is_drawn(site: Path) -> None:
+def check_formulas(site: Path) -> None:
     """As MathML: as many as the page's source has, none of them with a command that was not understood."""
     count = 0
     for source in PAGES_OF_THE_SITE:
@@ -136,8 +126,7 @@ def test_rows_of_a_table_have_the_cells_of_its_head(page: Path) -> None:
         assert len(set(borders)) == 1, table
 
 
-@pytest.mark.site
-def test_every_example_has_a_page_and_a_picture(site: Path, pages: dict[Path, Links]) -> None:
+def check_examples(site: Path, pages: dict[Path, Links]) -> None:
     gallery = pages[site / "examples" / "index.html"]
     examples = ROOT / "docs" / "examples"
     for path in (*examples.glob("*.ipynb"), *examples.rglob("*.py")):
@@ -156,10 +145,7 @@ WIDE_PAGES = (
 """Pages with the longest formulas, the most pictures and the widest tables."""
 
 
-@pytest.mark.browser
-@pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
-@pytest.mark.site
-def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> None:
+def check_in_browser(site: Path) -> None:
     """Read from files: the search finds, formulas have their font, nothing is cut off on a screen or a telephone."""
     widest = site / "widest.html"
     page = (site / "index.html").read_text(encoding="utf-8")
@@ -196,3 +182,21 @@ def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> 
             "document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))", wait=True
         )
         assert "theory.html" in chromium.value(search, wait=True)
+
+
+@pytest.mark.browser
+@pytest.mark.site
+def test_the_site(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """One test: the site takes a minute and more to build, and each process of the suite would build it again."""
+    build_site(tmp_path)
+    pages = {path: Links(path) for path in tmp_path.rglob("*.html")}
+    with subtests.test("links"):
+        check_links(pages)
+    with subtests.test("formulas"):
+        check_formulas(tmp_path)
+    with subtests.test("examples"):
+        check_examples(tmp_path, pages)
+    with subtests.test("browser"):
+        if browser.CHROMIUM is None:
+            pytest.skip("no Chromium here")
+        check_in_browser(tmp_path)

@@ -181,7 +181,7 @@ def test_no_searched_table_exceeds_the_claim(table: PartyTable, pipeline: Pipeli
 
 
 @pytest.mark.soak
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(**WHAT)
 def test_no_table_of_a_long_search_exceeds_the_claim(
     table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int
