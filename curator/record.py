@@ -28,7 +28,7 @@ from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic
 from psephos.curator.noise_plan import JointNoise, NoisePlan, check_mechanism, joint_noise
 from psephos.curator.statistic import MechanismName, whitened_axes
-from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import (
@@ -198,7 +198,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     labelled: int | None = None,
     unit: Unit = "record",
 ) -> RecordPlan:
-    """Plan a record step from public quantities; raises GridTooCoarseError for too coarse a rounding.
+    """Plan a record step from public quantities; raises InvalidParameter for too coarse a rounding.
 
     Args:
         X: float64 (N, d), the scaled public rows; the last feature is the constant of the scaling.
@@ -257,7 +257,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         inflation=inflation,
     )
     if noise is not None and plan.deviation * 2.0**ENTRY_BITS < 2.0**10:
-        raise GridTooCoarseError(f"noise for epsilon {epsilon} is too small beside rounding; choose a smaller epsilon")
+        raise InvalidParameter(f"noise for epsilon {epsilon} is too small beside rounding; choose a smaller epsilon")
     return plan
 
 

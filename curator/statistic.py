@@ -25,7 +25,7 @@ from psephos.curator.checks import check_count
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
 from psephos.curator.noise_plan import NoisePlan, certified, check_mechanism, joint_noise
-from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basis, unit_rows
@@ -382,7 +382,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
 
     Raises:
         DataError: X is constant, or has fewer independent directions than `rank`.
-        GridTooCoarseError: the rounding to integers is not small beside the noise.
+        InvalidParameter: the rounding to integers is not small beside the noise.
     """
     check_mechanism(mechanism, joint=joint)
     if source not in SOURCE_OF.values():
@@ -408,7 +408,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     noise = None if epsilon is None else _noise(mechanism, joint, l1.value, l2.value, epsilon, delta, grid.length)
     # Rounding moves the normalised T by at most a pitch per entry; the noise must dwarf it.
     if epsilon is not None and pitch > l2.value / epsilon * unit:
-        raise GridTooCoarseError(
+        raise InvalidParameter(
             f"numbers rounded to {pitch:g} are too coarse for noise of about {l2.value / epsilon * unit:g}; with "
             f"{parties} parties choose a smaller epsilon"
         )

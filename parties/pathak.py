@@ -208,10 +208,6 @@ def _permuted_here(party: PathakParty, state: AwaitingSizeShare) -> Iterable[str
     return (party_name(inverse(state.agreed.permutation)[party.number]),)
 
 
-def _opponents(party: PathakParty, state: AwaitingLentShares) -> Iterable[str]:
-    return [party_name(number) for number in state.questions.opponents]
-
-
 class PathakParty(Machine):
     """The role of a party, "party J". Its result is its `Contribution`; `repr` shows nothing of its data."""
 
@@ -362,7 +358,7 @@ class PathakParty(Machine):
         if turn <= last:
             raise UnexpectedMessageError(f"{self.name}: turn {turn + 1} of the comparisons is over: a replay")
 
-    @gathers(AwaitingLentShares, Kind.LENT_SHARE, _opponents)
+    @gathers(AwaitingLentShares, Kind.LENT_SHARE, lambda self, state: map(party_name, state.questions.opponents))
     def answer_questions(self, state: AwaitingLentShares, messages: Messages) -> Step:
         """Answer this turn's comparisons, all in one message (step 6)."""
         questions, agreed, masked = state.questions, state.standing.agreed, state.standing.masked

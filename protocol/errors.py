@@ -144,11 +144,7 @@ class EquivocationError(PsephosError):
 
 
 class TooFewBallotsError(PsephosError):
-    """There are fewer ballots than the agreed minimum of the round."""
-
-
-class MissingNoiseError(TooFewBallotsError):
-    """A key holder that must add noise to the sum of the round has not posted it."""
+    """There are fewer ballots than the agreed minimum of the round, or a key holder's noise is missing."""
 
 
 class UnseenBallotError(PsephosError):
@@ -172,10 +168,6 @@ class WrongPartialDecryptionError(ThresholdError):
 
 
 # -- privacy
-
-
-class GridTooCoarseError(InvalidParameter):
-    """The spacing of a lattice is larger than the noise on it."""
 
 
 class BudgetExceededError(PsephosError):
@@ -218,11 +210,7 @@ class StudyError(PsephosError):
 
 
 class AgreementError(PsephosError):
-    """The terms of the participants differ: features, lambda, classes, key or another term."""
-
-
-class WrongResultError(AgreementError):
-    """The curator published a result that differs from the study or does not follow from the board."""
+    """The terms of the participants differ, or the curator's result differs from the study or the board."""
 
 
 class CheatingError(AgreementError):
@@ -230,7 +218,7 @@ class CheatingError(AgreementError):
 
 
 class UnexpectedMessageError(MessageError):
-    """A message was seen before, comes out of order, belongs to another run or is for another receiver."""
+    """A message was seen before, comes out of order, is for another receiver, or announces a step at a wrong point."""
 
 
 class UnsealedMessageError(UnexpectedMessageError):
@@ -246,10 +234,6 @@ class ShareRangeError(MessageError):
 
 class PartyVanishedError(PsephosError):
     """A role that the run cannot continue without did not answer."""
-
-
-class WrongPointError(PsephosError):
-    """A step was announced at another point than the one that follows from the previous sums."""
 
 
 class DivergenceError(PsephosError, ValueError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 T = TypeVar("T")
@@ -21,12 +20,6 @@ def random_permutation(size: int, randomness: Randomness = SYSTEM) -> tuple[int,
         other = randomness.below(last + 1)
         places[last], places[other] = places[other], places[last]
     return tuple(places)
-
-
-def check_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    if sorted(permutation) != list(range(len(permutation))):
-        raise InvalidParameter(f"not a permutation of 0 to {len(permutation) - 1}")
-    return tuple(permutation)
 
 
 def permute(permutation: Sequence[int], entries: Sequence[T]) -> list[T]:

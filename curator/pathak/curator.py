@@ -48,13 +48,11 @@ Messages = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class AwaitingGroupKey:
-    """The parties' public key is awaited."""
+    pass
 
 
 @dataclass(frozen=True)
 class AwaitingIndexedShares:
-    """The indexed shares are awaited."""
-
     group_key: PublicKey
 
 
@@ -74,18 +72,16 @@ class AwaitingAnswers:
 
     @property
     def shares(self) -> list[int]:
-        """Charlie's shares of this turn's comparisons."""
         return [self.rests[other] - self.rests[place] for place, other in self.pairs]
 
     @property
     def answering(self) -> list[int]:
-        """Positions that answer in this turn, ascending."""
         return sorted({place for place, _ in self.pairs})
 
 
 @dataclass(frozen=True)
 class AwaitingMaskedNoise:
-    """The masked noise is awaited."""
+    pass
 
 
 @storable
@@ -99,7 +95,7 @@ class CuratorResharing:
 @storable
 @dataclass(frozen=True)
 class CuratorPublished:
-    """Charlie's share of the result is published."""
+    pass
 
 
 def _all_parties(curator: PathakCurator, state: Any) -> list[str]:
@@ -136,25 +132,14 @@ class PathakCurator(Machine):
             noise_plan(terms, keys[0].public_key)
             if keys[1].public_key.largest_comparison < KEYED_SIZE_BITS:
                 raise InvalidParameter(f"the comparison key must have room for {KEYED_SIZE_BITS} bits")
-        self.terms, self._keys = terms, keys
-        self._test_key, self._randomness = test_key, randomness
-        self._parties = range(terms.parties)
-
-    @property
-    def _key(self) -> PrivateKey:
-        assert self._keys is not None
-        return self._keys[0]
-
-    @property
-    def _comparison_key(self) -> DgkPrivateKey:
-        assert self._keys is not None
-        return self._keys[1]
+            self._key, self._comparison_key = keys
+        self.terms, self._test_key, self._randomness = terms, test_key, randomness
 
     # -- agreement
 
     def _start(self) -> Step:
         """Send the terms and Charlie's public keys to every party."""
-        keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
+        keys = (self._key.public_key, self._comparison_key.public_key) if self.terms.finds_smallest else None
         posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _all_parties(self, None)]
         if keys is not None:
             return Step(AwaitingGroupKey(), tuple(posts))
@@ -181,7 +166,7 @@ class PathakCurator(Machine):
             if not -(1 << SHARE_BITS) < rest < 1 << KEYED_SIZE_BITS:
                 raise ShareRangeError(f"the sealed share from {sender} lies outside its range")
             rests.append(rest)
-        masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]
+        masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in rests]
         modulus = group_key.ciphertext_modulus
         masked = [c * generator_power(group_key, mpz(r)) % modulus for c, r in zip(encrypted, masks, strict=True)]
         # The parties know the private key and the randomness of the incoming ciphertexts.
@@ -274,7 +259,7 @@ class PathakCurator(Machine):
 
 @dataclass(frozen=True)
 class AwaitingPublishedShares:
-    """The published shares are awaited."""
+    pass
 
 
 @storable
@@ -304,16 +289,13 @@ class PathakConsumer(Machine, PublicReader):
         self.terms = terms
 
     def check_message(self, entry: Entry) -> None:
-        """Check that a published share can be decoded."""
         Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
     def _start(self) -> Step:
-        """Wait for the published shares."""
         return Step(AwaitingPublishedShares())
 
     @gathers(AwaitingPublishedShares, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: AwaitingPublishedShares, messages: Messages) -> Step:
-        """Add the published shares."""
         return _opened(self.terms, messages)
 
     def heard(self, state: MachineState) -> dict[Kind, set[str]]:
@@ -326,7 +308,6 @@ class PathakConsumer(Machine, PublicReader):
         return f"not all shares of it are on this board: it waits for {missing}" if missing else ""
 
     def _result(self, state: AwaitingPublishedShares | SharedSum) -> tuple[int, ...] | None:
-        """Return K w_s, once it is known."""
         return state.total if isinstance(state, SharedSum) else None
 
 
@@ -336,15 +317,12 @@ class ConsumingCurator(PathakCurator):
     reads = frozenset({Kind.PUBLISHED_SHARE})
 
     def check_message(self, entry: Entry) -> None:
-        """Check every published share by itself."""
         if entry.is_a(Kind.PUBLISHED_SHARE):
             Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
     @gathers(CuratorPublished, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: CuratorPublished, messages: Messages) -> Step:
-        """Add the published shares."""
         return _opened(self.terms, messages)
 
     def _result(self, state: Any) -> SharedSum | None:
-        """Return K w_s."""
         return state if isinstance(state, SharedSum) else None

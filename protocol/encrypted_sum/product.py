@@ -31,7 +31,6 @@ from psephos.protocol.errors import (
     DuplicateBallotError,
     LateBallotError,
     MessageError,
-    MissingNoiseError,
     ProofError,
     PsephosError,
     ThresholdError,
@@ -168,7 +167,7 @@ class BallotProduct:
         if len(self) < self.round.minimum_ballots:
             raise TooFewBallotsError(f"{len(self)} ballots were counted; the minimum is {self.round.minimum_ballots}")
         if missing := self.missing_noise:
-            raise MissingNoiseError(
+            raise TooFewBallotsError(
                 f"the key holders add the noise of this round, and that of {', '.join(f'holder {n}' for n in missing)} "
                 "is missing: without it the sum is not opened"
             )

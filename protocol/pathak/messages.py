@@ -22,9 +22,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.pathak.comparison import Answer, Question
 from psephos.protocol.pathak.dgk import DgkPublicKey
 from psephos.protocol.pathak.noise import modulus_bits
-from psephos.protocol.pathak.resharing import check_shares
 from psephos.protocol.pathak.terms import HIDING_BITS, SIZE_BITS, PathakTerms
-from psephos.protocol.permutation import check_permutation
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 
@@ -129,7 +127,9 @@ class GroupSecret(_Message):
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
         reader = Reader(data, cls.kind, terms.digest)
-        permutation = check_permutation([reader.integer(2) for _ in range(terms.parties)])
+        permutation = tuple([reader.integer(2) for _ in range(terms.parties)])
+        if sorted(permutation) != list(range(terms.parties)):
+            raise InvalidParameter(f"the places in a group secret are no permutation of 0 to {terms.parties - 1}")
         size = reader.integer(2)
         if size > 1024:
             raise MessageError("the factors in a group secret are too long")
@@ -210,15 +210,10 @@ def _encode_opponents(turn: int, opponents: Sequence[int]) -> bytes:
     return bytes([turn]) + len(opponents).to_bytes(2, "big") + numbers
 
 
-def _take_turn(reader: Reader, terms: PathakTerms) -> int:
+def _take_opponents(reader: Reader, terms: PathakTerms, owner: int) -> tuple[int, tuple[int, ...]]:
     turn = reader.integer(1)
     if turn >= terms.turns:
         raise MessageError(f"the message is for turn {turn + 1} of the comparisons; this run has {terms.turns} turns")
-    return turn
-
-
-def _take_opponents(reader: Reader, terms: PathakTerms, owner: int) -> tuple[int, tuple[int, ...]]:
-    turn = _take_turn(reader, terms)
     opponents = tuple(reader.integer(2) for _ in range(reader.integer(2)))
     if not opponents or list(opponents) != sorted(set(opponents)) or owner in opponents:
         raise MessageError("the list of opponents is empty, not in order, or contains the receiver")
@@ -355,7 +350,8 @@ class Share(_Message):
         width = bits // 8 + 1
         reader = Reader(data, kind, terms.digest, length=width * terms.features)
         values = tuple([reader.integer(width) for _ in range(terms.features)])
-        check_shares(values, terms.features, bits)
+        if any(value >> bits for value in values):
+            raise ShareRangeError(f"an entry of a share lies outside [0, 2^{bits})")
         return cls(kind, values, bits)
 
 

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from psephos.protocol.errors import GridTooCoarseError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.pathak.terms import HIDING_BITS, PathakTerms
@@ -49,9 +49,9 @@ def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
 
 
 def check_grid(terms: PathakTerms) -> None:
-    """Raise GridTooCoarseError if the noise for the largest agreed size would be finer than the grid."""
+    """Raise InvalidParameter if the noise for the largest agreed size would be finer than the grid."""
     if noise_scale(terms, terms.largest_size) < 1:
-        raise GridTooCoarseError("the grid is coarser than the noise; lower pitch_exponent")
+        raise InvalidParameter("the grid is coarser than the noise; lower pitch_exponent")
 
 
 def noise_delta(terms: PathakTerms) -> float:

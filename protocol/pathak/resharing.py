@@ -7,28 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psephos.protocol.errors import InvalidParameter, ShareRangeError
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 
 def split_vector(
     vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM
 ) -> list[list[int]]:
-    if parts < 2 or modulus_bits < 1:
-        raise InvalidParameter("sharing needs at least two parts and a modulus of at least one bit")
     mask = (1 << modulus_bits) - 1
     random_shares = [[randomness.bits(modulus_bits) for _ in vector] for _ in range(parts - 1)]
     last = [
         (entry - sum(column)) & mask for entry, column in zip(vector, zip(*random_shares, strict=True), strict=True)
     ]
     return [*random_shares, last]
-
-
-def check_shares(shares: Sequence[int], length: int, modulus_bits: int) -> None:
-    if len(shares) != length:
-        raise ShareRangeError(f"a share has {length} entries, not {len(shares)}")
-    if any(not 0 <= entry < 1 << modulus_bits for entry in shares):
-        raise ShareRangeError(f"an entry of a share lies outside [0, 2^{modulus_bits})")
 
 
 def add_shares(shares: Sequence[Sequence[int]], modulus_bits: int) -> list[int]:

@@ -28,7 +28,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, rounded_up, uniforms
 from psephos.protocol.randomness import SYSTEM, Randomness
 
@@ -88,7 +88,7 @@ def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, int
         raise InvalidParameter(f"the pitch is {pitch}; it must be a power of two")
     _check_positive(scale, name)
     if pitch > scale and not integers:
-        raise GridTooCoarseError(
+        raise InvalidParameter(
             f"a grid of pitch {pitch:g} is coarser than noise of {name} {scale:g}; choose a finer grid "
             "(choose_pitch gives one) or a smaller epsilon"
         )
@@ -158,7 +158,7 @@ class SphericalLaplace(NoiseMechanism):
     """Density proportional to exp(-||eta||_2 / scale), rounded to multiples of `pitch`; Hamm 2016, equation (3).
 
     Added to a value of L2 sensitivity S (on the lattice) it gives pure S/scale differential privacy. Raises
-    InvalidParameter for a dimension, scale or pitch out of range, GridTooCoarseError for a pitch above scale.
+    InvalidParameter for a dimension, scale or pitch out of range, or a pitch above scale.
     """
 
     scale: float
@@ -190,7 +190,7 @@ class SphericalLaplace(NoiseMechanism):
 class RoundedGaussian(NoiseMechanism):
     """Independent normal entries of standard deviation `sigma`, rounded to multiples of `pitch`.
 
-    Raises InvalidParameter for a dimension, sigma or pitch out of range, GridTooCoarseError for a pitch above sigma.
+    Raises InvalidParameter for a dimension, sigma or pitch out of range, or a pitch above sigma.
     """
 
     sigma: float
@@ -384,8 +384,8 @@ class DiscreteGaussian(NoiseMechanism):
     """Independent integers with P(k) proportional to exp(-k^2/(2 variance)), drawn exactly; times `pitch`.
 
     For noise that parties add themselves: a sum of discrete Gaussians is one, to within far less than
-    `SAMPLER_DISTANCE` (Kairouz, Liu, Steinke 2021; docs/theory.md, "Joint noise"). Raises InvalidParameter, or
-    GridTooCoarseError for a variance below `LEAST_VARIANCE`.
+    `SAMPLER_DISTANCE` (Kairouz, Liu, Steinke 2021; docs/theory.md, "Joint noise"). Raises InvalidParameter, also for a
+    variance below `LEAST_VARIANCE`.
     """
 
     variance: Fraction
@@ -393,7 +393,7 @@ class DiscreteGaussian(NoiseMechanism):
 
     def __post_init__(self) -> None:
         if self.variance < LEAST_VARIANCE:
-            raise GridTooCoarseError(
+            raise InvalidParameter(
                 f"discrete Gaussian noise needs a variance of {LEAST_VARIANCE} squared steps of the grid, not "
                 f"{float(self.variance):g}, to be as private as the Gaussian; choose a finer grid or a smaller epsilon"
             )

@@ -19,7 +19,6 @@ from psephos.protocol.errors import (
     ThresholdError,
     UnexpectedMessageError,
     WrongPartialDecryptionError,
-    WrongPointError,
 )
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.roles import Entry, Machine, MachineState, PublicReader, Refusal, Step, takes
@@ -116,7 +115,7 @@ class DescentState:
             due = f"the sum of step {self.steps + 1} is due" if self.open else f"step {self.steps + 1} is next"
             raise UnexpectedMessageError(f"{who}: {due}, and step {announcement.step} was announced")
         if announcement.point != self.point:
-            raise WrongPointError(f"{who}: the point of step {announcement.step} does not follow from the sums")
+            raise UnexpectedMessageError(f"{who}: the point of step {announcement.step} does not follow from the sums")
         return replace(self, announcement=announcement, said=())
 
     def published(self, terms: SeriesTerms, entry: Entry) -> DescentState:

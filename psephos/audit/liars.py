@@ -40,7 +40,6 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     UnseenBallotError,
     WrongPartialDecryptionError,
-    WrongPointError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
@@ -496,14 +495,14 @@ OF_STEP_HOLDERS = (
     _descent("publishes in another's name", "holder 1", {Kind.PUBLISHED_SUM: _publish_for_another}, ThresholdError),
 )
 OF_STEP_CURATOR = (
-    _descent("chooses its point", "curator", {_STEP: _announce(point=(9.0,) * FEATURES)}, WrongPointError),
+    _descent("chooses its point", "curator", {_STEP: _announce(point=(9.0,) * FEATURES)}, UnexpectedMessageError),
     _descent("asks for the last step", "curator", {_STEP: _announce(step=STEPS)}, UnexpectedMessageError),
     _descent("asks twice", "curator", {_STEP: _announce_twice}, UnexpectedMessageError),
     _descent("asks under other terms", "curator", {_STEP: _announce_other_terms}, WrongRoundError),
     _descent("leaves a ballot out", "curator", {Kind.TALLY_REQUEST: _leave_out}, UnseenBallotError),
 )
 OF_ALL = (
-    _descent("goes on from a lie", "curator", _lies(DESCENT, "goes on from a lie", _FROM_LIE), WrongPointError),
+    _descent("goes on from a lie", "curator", _lies(DESCENT, "goes on from a lie", _FROM_LIE), UnexpectedMessageError),
     _descent("shows two boards", "the board", partial(_show_two_boards, DESCENT), UnconfirmedError),
 )
 

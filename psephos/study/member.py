@@ -21,7 +21,7 @@ from psephos.files import write_atomically
 from psephos.model import MODEL_FILE
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
-from psephos.protocol.errors import BudgetFileError, StudyError, WrongResultError
+from psephos.protocol.errors import AgreementError, BudgetFileError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
@@ -188,14 +188,14 @@ class Membership:
         Args:
             content: the result that the curator published. board: where it was published.
 
-        Returns the directory. Raises WrongResultError, and writes nothing, for a result that differs from the study,
+        Returns the directory. Raises AgreementError, and writes nothing, for a result that differs from the study,
         does not follow from the board, or could not be computed again although all that it follows from should be
         public.
         """
         evidence = examine(self.study, self.samples, board)
         about_result = [check for check in evidence.checks if check.what in (AGREED, FOLLOWS)]
         if failed := [f"{check.what}: {check.found}" for check in about_result if check.verdict == "fails"]:
-            raise WrongResultError(
+            raise AgreementError(
                 f"no model is written, because the curator published a wrong result. It fails: {'; '.join(failed)}. "
                 "`psephos verify` shows all checks"
             )
@@ -203,12 +203,12 @@ class Membership:
         if evidence.model is not None and is_verifiable(self.study):
             verdicts = [check.verdict for check in about_result if check.what == FOLLOWS]
             if verdicts != ["holds"]:
-                raise WrongResultError(
+                raise AgreementError(
                     "no model is written, because nothing on this board shows that the curator's result follows from "
                     "the sum. `psephos verify` shows what is missing"
                 )
         if evidence.model != model:
-            raise WrongResultError("no model is written, because the board has another result than this agent read")
+            raise AgreementError("no model is written, because the board has another result than this agent read")
         output = Path(self.settings.output or self.folder / "released")
         output.mkdir(parents=True, exist_ok=True)
         write_atomically(output / MODEL_FILE, content)

@@ -22,7 +22,7 @@ from psephos.curator.record import (
 )
 from psephos.data.preprocessing import PublicScaler
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
-from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.record import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta
 from psephos.protocol.randomness import SimulationRandomness
@@ -426,7 +426,7 @@ def test_a_ball_that_is_small_beside_rounding_is_refused() -> None:
     for radius, coarse in ((int(limit) - 1, True), (int(limit) + 1, False)):
         grid = replace(plan.grid, ball=replace(plan.grid.ball, radius=radius))
         if coarse:
-            with pytest.raises(GridTooCoarseError):
+            with pytest.raises(InvalidParameter):
                 plan_records(public, labels, 1, 30, grid=grid, **terms)
             assert plan_records(public, labels, 1, 30, grid=grid, **terms | {"epsilon": None}).mechanism is None
         else:

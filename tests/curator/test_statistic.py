@@ -12,7 +12,7 @@ from psephos.curator import statistic as st
 from psephos.curator.signal import noise_energy
 from psephos.parties.statistic import noisy_contribution, own_vector
 from psephos.parties.training import WHITENED_RIDGE
-from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SphericalLaplace
@@ -193,7 +193,7 @@ def test_bad_input_is_refused_before_anything_is_released():
         with pytest.raises(DataError):
             plan(**bad)
     for source in st.SOURCE_OF.values():
-        with pytest.raises(GridTooCoarseError):
+        with pytest.raises(InvalidParameter):
             plan(parties=10**9, source=source)
     for wrong in (counts + 1, counts[:-1]):
         with pytest.raises(DataError):
@@ -347,7 +347,7 @@ def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise(epsilon):
     X = problem(2, 1)[0]
     most = int(2**24 / epsilon)
     assert st.plan_statistic(X, 2, most, epsilon=epsilon, source="own-data").parties == most
-    with pytest.raises(GridTooCoarseError):
+    with pytest.raises(InvalidParameter):
         st.plan_statistic(X, 2, 4 * most, epsilon=epsilon, source="own-data")
     assert st.plan_statistic(X, 2, 4 * most, epsilon=None, source="own-data").parties == 4 * most
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.statistic import noisy_contribution
-from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.privacy.mechanisms import discrete_gaussian
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
@@ -180,7 +180,7 @@ def test_bad_input() -> None:
             contributors(parties, colluders, dropouts)
     assert [contributors(2, 0), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
     for variance in (161, -1):
-        with pytest.raises(GridTooCoarseError):
+        with pytest.raises(InvalidParameter):
             DiscreteGaussianShares(1, 9, 9, Fraction(variance))
     for make in (PolyaShares, DiscreteGaussianShares):
         for dimension, parties, contributing in ((3, 5, 6), (3, 5, 0), (0, 5, 5)):

@@ -12,7 +12,7 @@ from scipy.stats import kstest
 from psephos.parties import pathak
 from psephos.parties.noise import PolyaShares
 from psephos.parties.pathak import PathakParty, bucket_shares, noise_share, own_noise
-from psephos.protocol.errors import GridTooCoarseError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.messages import Proposal
 from psephos.protocol.pathak.noise import noise_scale
 from psephos.protocol.pathak.terms import PathakTerms
@@ -89,5 +89,5 @@ def test_noise_beyond_its_slot_is_clipped(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_grid_coarser_than_the_noise_is_refused() -> None:
     agreed = terms(lam=10.0, epsilon=50.0)
     coarse = replace(agreed, pitch_exponent=0)
-    with pytest.raises(GridTooCoarseError):
+    with pytest.raises(InvalidParameter):
         PathakParty(2, np.zeros((30, 400)), np.zeros(30, int), coarse)

@@ -26,9 +26,9 @@ from psephos.protocol.errors import (
     InvalidParameter,
     LateBallotError,
     MessageError,
-    MissingNoiseError,
     ProofError,
     ThresholdError,
+    TooFewBallotsError,
     UnconfirmedError,
     UnseenBallotError,
     WrongRoundError,
@@ -105,7 +105,7 @@ def test_absent_parties_take_no_noise_away(keys: KeySetup) -> None:
 @pytest.mark.parametrize("absent", NOISE)
 def test_nothing_is_opened_without_the_noise_of_every_holder(keys: KeySetup, absent: int) -> None:
     roles = [role for role in everybody(keys, noisy_round(keys)) if role.name != f"holder {absent}"]
-    with pytest.raises(MissingNoiseError):
+    with pytest.raises(TooFewBallotsError):
         run(roles)
 
 
@@ -135,7 +135,7 @@ def close(round_: Round) -> tuple[str, bytes]:
 
 def test_a_holder_accepts_no_close_before_all_noise_is_there(keys: KeySetup) -> None:
     round_ = noisy_round(keys)
-    with pytest.raises(MissingNoiseError):
+    with pytest.raises(TooFewBallotsError):
         watching(keys, round_, 1, [*ballots(keys, round_), *noises(keys, round_, [1, 2]), close(round_)])
 
 

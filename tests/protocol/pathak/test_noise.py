@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from psephos.audit.rounds import short_key
-from psephos.protocol.errors import GridTooCoarseError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import (
     ROW_SLACK,
     check_grid,
@@ -64,8 +64,8 @@ def test_a_grid_is_no_coarser_than_the_noise(terms: PathakTerms) -> None:
         if exponent in fine:
             check_grid(replace(terms, pitch_exponent=exponent))
         else:
-            with pytest.raises(GridTooCoarseError):
+            with pytest.raises(InvalidParameter):
                 check_grid(replace(terms, pitch_exponent=exponent))
     finest = replace(terms, pitch_exponent=0, largest_size=(1 << 32) - 1, epsilon=60.0, lam=100.0)
-    with pytest.raises(GridTooCoarseError):
+    with pytest.raises(InvalidParameter):
         check_grid(finest)

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from psephos.protocol.errors import InvalidParameter, ShareRangeError
-from psephos.protocol.pathak.resharing import add_shares, check_shares, open_shares, split_vector
+from psephos.protocol.pathak.resharing import add_shares, open_shares, split_vector
 from psephos.protocol.randomness import SimulationRandomness
 from tests.statistical import FALSE_ALARM
 
@@ -21,7 +20,7 @@ from tests.statistical import FALSE_ALARM
 def test_shares_sum_to_the_vector(vector: list[int], parts: int) -> None:
     shares = split_vector(vector, parts, 32)
     for share in shares:
-        check_shares(share, len(vector), 32)
+        assert all(0 <= entry < 2**32 for entry in share)
     assert open_shares(shares, 32) == vector
     doubled = [add_shares([share, share], 32) for share in shares]
     assert open_shares(doubled, 32) == [(2 * v + 2**31) % 2**32 - 2**31 for v in vector]
@@ -47,17 +46,7 @@ def test_every_bit_of_a_share_is_drawn_whatever_the_modulus(modulus_bits: int) -
         assert reduce(and_, share) == 0
 
 
-def test_shares_out_of_range_are_refused() -> None:
-    for bad in ([-1, 0], [4, 0], [0]):
-        with pytest.raises(ShareRangeError):
-            check_shares(bad, 2, 2)
-    for bad in ([0, 0, 0], [0, -1], [0, 4], []):
-        with pytest.raises(ShareRangeError):
-            check_shares(bad, 2, 2)
-    check_shares([0, 3], 2, 2)
-    for parts, bits in ((1, 8), (0, 8), (2, 0)):
-        with pytest.raises(InvalidParameter):
-            split_vector([1], parts, bits)
+def test_sums_are_modulo_two_to_the_m() -> None:
     assert [sum(column) % 2 for column in zip(*split_vector([1, 0], 2, 1), strict=True)] == [1, 0]
     assert open_shares([[127, 128, 129], [0, 0, 0]], 8) == [127, -128, -127]
     assert add_shares([[200, 1], [100, 2]], 8) == [44, 3]

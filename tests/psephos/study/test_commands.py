@@ -31,6 +31,7 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.ceremony.messages import pack_residues
 from psephos.protocol.ceremony.search import flat_primes
 from psephos.protocol.errors import (
+    AgreementError,
     AlreadyCastError,
     BudgetExceededError,
     DataError,
@@ -41,7 +42,6 @@ from psephos.protocol.errors import (
     StoreInUseError,
     StudyError,
     TooFewBallotsError,
-    WrongResultError,
 )
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
@@ -419,7 +419,7 @@ def test_agents_refuse_a_result_that_contradicts_the_board(  # wide: one row of 
             for name, runner in runners:
                 try:
                     runner.step()
-                except WrongResultError as error:
+                except AgreementError as error:
                     errors[name].append(str(error))
         assert all("the curator published a wrong result" in text for texts in errors.values() for text in texts)
         assert all(runner.released is None for _, runner in runners)

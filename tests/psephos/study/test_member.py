@@ -18,12 +18,12 @@ from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import (
+    AgreementError,
     BudgetExceededError,
     BudgetFileError,
     DataError,
     InvalidParameter,
     StudyError,
-    WrongResultError,
 )
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
@@ -169,19 +169,19 @@ def test_a_release_that_contradicts_the_board_is_not_written(house: House, monke
     mine = house.member("north", study)
     content = make_release(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
     another = make_release(study, house.samples, OpenedSum((2,) * 24, (0, 1, 2, 3)))
-    with pytest.raises(WrongResultError, match="another result"):
+    with pytest.raises(AgreementError, match="another result"):
         mine.write_release(content, board)  # the board has none
     evidence = BoardEvidence(model=read_release(study, house.samples, content))
     monkeypatch.setattr("psephos.study.member.examine", lambda *arguments: evidence)
-    with pytest.raises(WrongResultError, match="another result"):
+    with pytest.raises(AgreementError, match="another result"):
         mine.write_release(another, board)
     for what in (AGREED, FOLLOWS):
         evidence.checks = [StudyCheck(what, "fails", "it is invented")]
-        with pytest.raises(WrongResultError, match=r"the curator published a wrong result.*it is invented"):
+        with pytest.raises(AgreementError, match=r"the curator published a wrong result.*it is invented"):
             mine.write_release(content, board)
     evidence.checks = [StudyCheck(AGREED, "holds", ""), StudyCheck(FOLLOWS, "not checked", "the sum is not known here")]
     monkeypatch.setattr("psephos.study.member.is_verifiable", lambda study: True)
-    with pytest.raises(WrongResultError, match="follows from the sum"):
+    with pytest.raises(AgreementError, match="follows from the sum"):
         mine.write_release(content, board)
     assert not (mine.folder / "released").exists()
     evidence.checks = [StudyCheck("partial decryptions", "fails", "holder 2: wrong"), StudyCheck(FOLLOWS, "holds", "")]
