@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from psephos.protocol.ceremony.exponent import (
 )
 from psephos.protocol.ceremony.messages import MessagesBySender, failure, pack_integers
 from psephos.protocol.ceremony.replicated import SEED_BYTES
-from psephos.protocol.ceremony.search import Batch, exponent_share_bits, sieved_modulus
+from psephos.protocol.ceremony.search import Batch, exponent_share_bits
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import (
     AgreementError,
@@ -48,11 +48,7 @@ CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kin
 
 
 def _from_all(state: type, kind: Kind) -> Callable[[Any], Any]:
-    return gathers(state, kind, _every_holder)
-
-
-def _every_holder(holder: CeremonyHolder, state: object) -> Iterable[str]:
-    return holder.terms.names
+    return gathers(state, kind, lambda holder, state: holder.terms.names)
 
 
 class CeremonyHolder(PublicChecks, Machine):
@@ -198,7 +194,7 @@ class CeremonyHolder(PublicChecks, Machine):
             state,
             pack_integers([share % order], order),
             pack_integers(commitments, modulus),
-            pack_integers(form[:1], sieved_modulus(self.terms)),
+            pack_integers(form[:1], self.terms.sieved),
             pack_integers(form[1:], n),
         )
         return self._next(ExponentSharing(state, tuple(polynomial)), message)

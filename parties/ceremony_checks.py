@@ -62,7 +62,6 @@ from psephos.protocol.ceremony.search import (
     is_good,
     moduli,
     passes,
-    sieved_modulus,
     survivors,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -410,7 +409,7 @@ class PublicChecks:
     def _with_exponents(self, state: ExponentSharing, messages: MessagesBySender) -> ExponentSharing:
         """Add the commitments to the exponent, the proof of form, and the key, unless exponent or form are wrong."""
         n, t = state.search.modulus, self.terms.threshold
-        order, modulus, sieved = n**self.terms.degree, self.terms.ciphertext_modulus(n), sieved_modulus(self.terms)
+        order, modulus, sieved = n**self.terms.degree, self.terms.ciphertext_modulus(n), self.terms.sieved
         roots = sum(len(test.bases) for test in form_tests(self.terms, n))
         length = byte_length(order) + t * byte_length(modulus) + byte_length(sieved) + roots * byte_length(n)
         thetas, commitments, forms = [], [], []

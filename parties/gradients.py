@@ -8,7 +8,6 @@ sum by at most 2 in the L2 norm (Proposition 3.1); `psephos.curator.psgd.agreeme
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,21 +21,19 @@ Floats = NDArray[np.float64]
 _ROW_SLACK = 2.0**-40  # room for the rounding of a division by the norm
 
 
-def margin_slope(loss: str = "logistic", *, half_width: float = 0.5) -> Callable[[Floats], Floats]:
+def margin_slope(loss: str = "logistic") -> Callable[[Floats], Floats]:
     """Return phi' as a function of the margins t = y_j w.x_j, float64 (n,), which returns float64 (n,)."""
     if loss == "logistic":
         return lambda t: -expit(-t)
-    if loss == "huber":
-        if not (math.isfinite(half_width) and half_width > 0):
-            raise InvalidParameter(f"half_width must be positive and finite, not {half_width}")
-        return lambda t: -np.clip((1 + half_width - t) / (2 * half_width), 0.0, 1.0)
+    if loss == "huber":  # of half width 1/2
+        return lambda t: -np.clip(1.5 - t, 0.0, 1.0)
     raise InvalidParameter(f"unknown loss {loss!r} for PSGD; choose 'logistic' or 'huber'")
 
 
 class LocalLoss:
     """Cumulative loss G_k of a party's records. The records are a secret, which `repr` does not show."""
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, loss: str = "logistic", *, half_width: float = 0.5) -> None:
+    def __init__(self, X: ArrayLike, y: ArrayLike, loss: str = "logistic") -> None:
         """Check rows (n, d) of norm at most 1, and labels -1 and +1, (n,)."""
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
@@ -49,7 +46,7 @@ class LocalLoss:
             raise DataError("labels must be -1 and +1; map the two classes to them with signed_labels")
         if np.linalg.norm(rows, axis=1).max() > 1 + _ROW_SLACK:
             raise NormError("a record has norm above 1; scale the rows with public constants")
-        self.X, self.y, self._slope = rows, labels, margin_slope(loss, half_width=half_width)
+        self.X, self.y, self._slope = rows, labels, margin_slope(loss)
 
     @property
     def dimension(self) -> int:

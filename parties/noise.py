@@ -94,10 +94,6 @@ class Shares(ABC):
             if sum(entry * entry for entry in share) <= self.norm_bound**2:
                 return share
 
-    def _norm_exponent(self) -> float:
-        """Return L with M e^-L = the probability that any share is drawn again."""
-        return math.log(self.parties) - math.log(NORM_TAIL)
-
     def _within_entries(self, norm: int) -> int:
         """Return a bound of the norm, or that of a vector of clipped entries if it is less."""
         return min(norm, 1 + math.isqrt(self.dimension * self.bound**2))
@@ -133,17 +129,14 @@ class PolyaShares(Shares):
         With q = e^(-1/scale) and t = (1 - u)/scale, P(sum >= x) <= e^(-t x) ((1 - q)/(1 - q e^t))^r.
         """
         scale, shape = float(self.scale_units), 2 * self.dimension / self.contributors
+        exponent = math.log(self.parties) - math.log(NORM_TAIL)  # L, with M e^-L = P(any share is drawn again)
         logarithms = ((u, math.log(math.expm1(-1 / scale) / math.expm1(-u / scale))) for u in _CHERNOFF)
-        norm = min((self._norm_exponent() + shape * log) * scale / (1 - u) for u, log in logarithms) * (1 + 1e-9)
+        norm = min((exponent + shape * log) * scale / (1 - u) for u, log in logarithms) * (1 + 1e-9)
         return self._within_entries(math.ceil(rounded_up(norm)))
 
     @cached_property
     def _log_miss(self) -> Any:
         return MPFR.log(MPFR.minus(MPFR.expm1(rational(-1 / self.scale_units))))
-
-    @cached_property
-    def _float_log_miss(self) -> float:
-        return float(self._log_miss)
 
     @cached_property
     def _jumps(self) -> Fraction:
@@ -181,7 +174,7 @@ class PolyaShares(Shares):
         and log(chance) at most that of u, 2^-51, times the exponent, which is below 2^6.
         """
         low, high = 1 << 52, (1 << 64) - (1 << 52)
-        exponent = u * 2.0**-64 * self._float_log_miss
+        exponent = u * 2.0**-64 * float(self._log_miss)
         if not (low < u < high and low < v < high and -64 < exponent < -1e-300):
             return None
         miss = math.exp(exponent)

@@ -35,19 +35,6 @@ def entry_range(grid: StatisticGrid | DirectionGrid | RowGrid, shares: Shares | 
     return grid.minimum - bound, grid.maximum + bound
 
 
-def noisy_contribution(
-    grid: StatisticGrid | VoteDirectionGrid,
-    choices: ArrayLike,
-    shares: Shares | None,
-    randomness: Randomness = SYSTEM,
-) -> list[int]:
-    """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise. A secret.
-
-    `choices` are class indices (N,) or, for directions of votes, also probabilities of the classes (N, K).
-    """
-    return with_share(grid.contribution(choices), shares, randomness)
-
-
 def with_share(own: list[int], shares: Shares | None, randomness: Randomness = SYSTEM) -> list[int]:
     """Add a share of the noise to a party's exact vector; with None, return the vector unchanged."""
     if shares is None:
@@ -100,7 +87,7 @@ class StatisticParty(RoundParty):
     def _vector(self) -> list[int]:
         soft = isinstance(self._grid, VoteDirectionGrid)
         labels = self.party.labels(self._auxiliary) if soft else self.party.votes(self._auxiliary)
-        return noisy_contribution(self._grid, labels, self._shares, self._randomness)
+        return with_share(self._grid.contribution(labels), self._shares, self._randomness)
 
 
 class OwnDataParty(VectorParty):

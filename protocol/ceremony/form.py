@@ -35,7 +35,7 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.protocol.ceremony.search import FORM_MASKS, form_modulus, is_clean, sieved_modulus
+from psephos.protocol.ceremony.search import FORM_MASKS, form_modulus, is_clean
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.paillier.kernel import ring
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
@@ -79,7 +79,7 @@ def form_tests(terms: CeremonyTerms, n: mpz) -> tuple[FormTest, FormTest]:
     """Return the tests `sieved` and `larger` of a modulus."""
     smallest = gmpy2.next_prime(terms.primes[-1])
     return (
-        FormTest(n, sieved_modulus(terms), _bases(terms, n, "sieved", _base_count(3))),
+        FormTest(n, terms.sieved, _bases(terms, n, "sieved", _base_count(3))),
         FormTest(n, form_modulus(terms, n), _bases(terms, n, "larger", _base_count(smallest))),
     )
 

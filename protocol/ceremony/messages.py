@@ -60,7 +60,7 @@ def reason(terms: CeremonyTerms, data: bytes) -> str:
 def pack_residues(terms: CeremonyTerms, residues: Flat) -> bytes:
     """Encode residues modulo every prime with as many bits as the prime has."""
     packed = []
-    for prime, part in zip(terms.primes, _by_prime(terms, residues), strict=True):
+    for prime, part in zip(terms.primes, np.split(residues, np.cumsum(terms.draws)[:-1]), strict=True):
         bits = (part[:, None] >> np.arange(prime.bit_length())) & 1
         packed.append(np.packbits(bits.astype(np.uint8)).tobytes())
     return b"".join(packed)
@@ -83,10 +83,6 @@ def unpack_residues(terms: CeremonyTerms, data: bytes, sender: str) -> Flat:
     if (residues >= flat_primes(terms)).any():
         raise ShareRangeError(f"{sender}: a residue outside its range")
     return residues
-
-
-def _by_prime(terms: CeremonyTerms, residues: Flat) -> list[Flat]:
-    return np.split(residues, np.cumsum(terms.draws)[:-1])
 
 
 def pack_integers(values: Iterable[Any], bound: mpz) -> bytes:

@@ -63,12 +63,9 @@ class Batch:
 
     def difference_share(self, holder: int, products: Flat) -> Flat:
         """Return the holder's masked share of z = c (y + 1 - a - b)."""
-        a, b, c = self._residues("a"), self._residues("b"), self._difference_masks()
+        a, b, c = (self._residues(name) for name in "abc")
         rest = {s: (products + 1 if s == 0 else 0) - a[s] - b[s] for s in self._seeds}
         return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
-
-    def _difference_masks(self) -> dict[int, Flat]:
-        return self._residues("c")
 
     def _residues(self, name: str) -> dict[int, Flat]:
         return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
@@ -161,7 +158,7 @@ class Batch:
         """
         modulus, idempotents = _sieved_basis(self._terms)
         masks = {}
-        for s, residues in self._difference_masks().items():
+        for s, residues in self._residues("c").items():
             parts = (int(s == 0), *map(int, residues[chosen]))
             masks[s] = mpz(sum(part * unit for part, unit in zip(parts, idempotents, strict=True)) % modulus)
         zero = self._integer_zero(holder, "zero", place, modulus.bit_length())
@@ -223,7 +220,7 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
 
 def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
     """Return every candidate's n, from n modulo the l_i, 3 and 2^s; n is 1 modulo 3."""
-    known, power = terms.step // 4, mpz(1) << terms.rest_bits
+    known, power = terms.sieved, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
     inverse = gmpy2.invert(known, power)
     recombined = _integers(_recombined(terms, products[chosen.T], np.zeros(len(chosen), np.int64)))
@@ -298,14 +295,10 @@ def is_clean(terms: CeremonyTerms, n: mpz, multiple: mpz) -> bool:
     )
 
 
-def sieved_modulus(terms: CeremonyTerms) -> mpz:
-    return terms.step // 4
-
-
 @lru_cache(maxsize=4)
 def _sieved_basis(terms: CeremonyTerms) -> tuple[mpz, tuple[mpz, ...]]:
     """Return N = 3 l_1 .. l_k, and for each prime of N the number below N that is 1 modulo it, 0 modulo the others."""
-    modulus, primes = sieved_modulus(terms), (3, *terms.primes)
+    modulus, primes = terms.sieved, (3, *terms.primes)
     return modulus, tuple((modulus // prime) * gmpy2.invert(modulus // prime, prime) for prime in primes)
 
 

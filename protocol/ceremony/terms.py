@@ -130,6 +130,11 @@ class CeremonyTerms:
         return 12 * mpz(math.prod(self.primes))
 
     @cached_property
+    def sieved(self) -> mpz:
+        """3 l_1 l_2 .. l_k, which the test `sieved` of the form covers (`ceremony.form`)."""
+        return self.step // 4
+
+    @cached_property
     def top_bits(self) -> int:
         """w, the number of free bits of a piece, at most 32."""
         room = ((mpz(1) << (self.prime_bits - 2)) // self.step - 1) // len(self.subsets)
@@ -146,7 +151,7 @@ class CeremonyTerms:
     @cached_property
     def rest_bits(self) -> int:
         """s: n is opened modulo 2^s, and its residues determine it modulo S."""
-        return self.bits - int(self.step // 4).bit_length() + 2
+        return self.bits - int(self.sieved).bit_length() + 2
 
     @cached_property
     def success(self) -> float:

@@ -69,11 +69,18 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPublicKey) -> PublicKey:
-        """Convert a key of phe, to form "foreign"; raise InvalidParameter as `check_modulus`."""
+        """Convert a key of phe, to form "foreign"; InvalidParameter for a prime, a power, or a small factor."""
         if isinstance(key, PublicKey):
             return key
-        check_modulus(int(key.n))
-        return PublicKey(int(key.n))
+        n = int(key.n)
+        for failed, what in (
+            (gmpy2.is_prime(n), "is a prime"),
+            (gmpy2.is_power(n), "is a perfect power"),
+            (gmpy2.gcd(n, 2 * odd_primorial(2**16)) != 1, "has a prime factor below 2^16"),
+        ):
+            if failed:
+                raise InvalidParameter(f"the modulus {what}; it must be the product of two large primes")
+        return PublicKey(n)
 
     @cached_property
     def bits(self) -> int:
@@ -135,17 +142,6 @@ def check_key_bits(bits: int, *, test_key: bool = False) -> None:
     if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
         raise InvalidParameter(f"a key has an even number of {SMALLEST_TEST_KEY} to {LARGEST_KEY} bits, not {bits}")
     check_strength(bits, test_key)
-
-
-def check_modulus(n: int) -> None:
-    """Raise InvalidParameter for a modulus that is a prime, a power, or has a small factor."""
-    for failed, what in (
-        (gmpy2.is_prime(n), "is a prime"),
-        (gmpy2.is_power(n), "is a perfect power"),
-        (gmpy2.gcd(n, 2 * odd_primorial(2**16)) != 1, "has a prime factor below 2^16"),
-    ):
-        if failed:
-            raise InvalidParameter(f"the modulus {what}; a Paillier modulus must be the product of two large primes")
 
 
 @cache

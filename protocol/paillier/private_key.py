@@ -6,7 +6,6 @@ import math
 from functools import cached_property
 
 import gmpy2
-import phe
 from gmpy2 import mpz
 
 from psephos.protocol.errors import InvalidParameter, WrongKeyError
@@ -40,16 +39,8 @@ class PrivateKey:
         form: KeyForm = "psephos" if _has_psephos_form(mpz(p), mpz(q)) else "foreign"
         self.public_key = PublicKey(int(p * q), form=form, degree=degree)
 
-    @classmethod
-    def from_phe(cls, key: phe.PaillierPrivateKey) -> PrivateKey:
-        return cls(key.p, key.q)
-
-    def to_phe(self) -> phe.PaillierPrivateKey:
-        """Convert to a private key of phe; raise UnsuitableKeyError for a degree above 1."""
-        return phe.PaillierPrivateKey(self.public_key, int(self._p), int(self._q))
-
     def factors(self) -> tuple[int, int]:
-        """Return (p, q), p < q. Only for dealers."""
+        """Return (p, q), p < q. Only for dealers, and for a private key of phe."""
         return int(self._p), int(self._q)
 
     @cached_property

@@ -69,7 +69,7 @@ def test_phe_decrypts_packed_vectors(
 @given(st.floats(-1e100, 1e100), st.integers(-(2**100), 2**100))
 def test_encrypted_numbers_of_phe_under_our_keys(private_key: PrivateKey, real: float, integer: int) -> None:
     """A phe user takes our key as it is: floats, sums and products work and phe opens them with our private key."""
-    theirs = private_key.to_phe()
+    theirs = phe.PaillierPrivateKey(private_key.public_key, *private_key.factors())
     assert theirs.decrypt(private_key.public_key.encrypt(real)) == real
     assert theirs.decrypt(private_key.public_key.encrypt(integer) + 5) == integer + 5
     assert theirs.decrypt(private_key.public_key.encrypt(integer) * -3) == integer * -3
@@ -79,7 +79,7 @@ def test_foreign_keys_convert_in_both_directions_and_are_shared(
     foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey],
 ) -> None:
     public, private = foreign
-    ours, ours_private = PublicKey.from_phe(public), PrivateKey.from_phe(private)
+    ours, ours_private = PublicKey.from_phe(public), PrivateKey(private.p, private.q)
     for plaintext in (0, 1, 2**400, public.n - 1):
         (ciphertext,) = Encryptor(ours, "full").encrypt([mpz(plaintext)])
         assert private.raw_decrypt(int(ciphertext)) == plaintext
@@ -88,13 +88,14 @@ def test_foreign_keys_convert_in_both_directions_and_are_shared(
         with pytest.raises(UnsuitableKeyError):
             Encryptor(ours, mode)
     # sharing over the integers needs no safe primes, nor any form at all
-    threshold_key, shares = deal(PrivateKey.from_phe(private), holders=4, threshold=3)
+    threshold_key, shares = deal(ours_private, holders=4, threshold=3)
     ciphertext = mpz(public.raw_encrypt(2**300 + 7))
     assert combine(threshold_key, {s.holder: s.partially_decrypt([ciphertext]) for s in shares[:3]}) == [2**300 + 7]
 
 
 def test_agreement_with_phe_at_real_key_sizes(real_private_key: PrivateKey) -> None:
-    theirs, key = real_private_key.to_phe(), real_private_key.public_key
+    key = real_private_key.public_key
+    theirs = phe.PaillierPrivateKey(key, *real_private_key.factors())
     for mode in RANDOMNESS_MODES:
         ciphertext = Encryptor(key, mode, expected=2).encrypt([mpz(2**2046 + 3)])[0]
         assert theirs.raw_decrypt(int(ciphertext)) == 2**2046 + 3

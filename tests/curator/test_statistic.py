@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.splits import LAWS, SHAPES, bias
 from psephos.curator import statistic as st
 from psephos.curator.signal import noise_energy
-from psephos.parties.statistic import noisy_contribution, own_vector
+from psephos.parties.statistic import own_vector
 from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.own_data import contrast_basis
@@ -36,7 +36,7 @@ def problem(classes: int, parties: int, samples: int = 120, width: int = 4, seed
 def test_the_integer_sums_of_parties_and_of_counts_are_equal(classes):
     X, _, choices, counts = problem(classes, 15)
     plan = st.plan_statistic(X, classes, 15, epsilon=None)
-    total = [sum(column) for column in zip(*(noisy_contribution(plan.grid, c, None) for c in choices), strict=True)]
+    total = [sum(column) for column in zip(*(plan.grid.contribution(c) for c in choices), strict=True)]
     assert total == plan.grid.total(counts)
     summed = st.fit_statistic(st.release_total(plan, total))
     assert np.array_equal(summed, st.fit_statistic(st.release_statistic(counts, plan)))

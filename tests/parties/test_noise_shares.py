@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
-from psephos.parties.statistic import noisy_contribution
+from psephos.parties.statistic import with_share
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.privacy.mechanisms import discrete_gaussian
@@ -190,7 +190,7 @@ def test_bad_input() -> None:
         PolyaShares(3, 5, 5, Fraction(0))
     grid = StatisticGrid(np.ones((2, 2), dtype=int), np.array([[0, 1]]))
     with pytest.raises(InvalidParameter):
-        noisy_contribution(grid, np.array([0, 1]), PolyaShares(3, 5, 5, Fraction(1)))
+        with_share(grid.contribution(np.array([0, 1])), PolyaShares(3, 5, 5, Fraction(1)))
 
 
 def test_a_share_has_the_variance_that_the_contributors_need_and_is_clipped() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from psephos.parties.noise import PolyaShares
 from psephos.parties.party import Party, labels_of
-from psephos.parties.statistic import StatisticParty, entry_range, noisy_contribution, own_vector, with_share
+from psephos.parties.statistic import StatisticParty, entry_range, own_vector, with_share
 from psephos.parties.training import train_whitened
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter
@@ -37,13 +37,8 @@ def test_a_share_is_added_to_the_exact_vector() -> None:
     exact, noise = GRID.contribution(CHOICES), SHARES.share(SimulationRandomness(1))
     assert exact == [6, 8, 3, -4]
     assert any(noise)
-    assert noisy_contribution(GRID, CHOICES, None) == with_share(exact, None) == exact
-    noisy = noisy_contribution(GRID, CHOICES, SHARES, SimulationRandomness(1))
-    assert (
-        noisy
-        == with_share(exact, SHARES, SimulationRandomness(1))
-        == [e + n for e, n in zip(exact, noise, strict=True)]
-    )
+    assert with_share(exact, None) == exact
+    assert with_share(exact, SHARES, SimulationRandomness(1)) == [e + n for e, n in zip(exact, noise, strict=True)]
     for dimension in (3, 5):
         with pytest.raises(InvalidParameter):
             with_share(exact, PolyaShares(dimension, 5, 3, Fraction(40)))
