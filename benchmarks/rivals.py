@@ -25,7 +25,7 @@ from scipy.special import softmax
 from psephos.curator.pate import choose_queries
 from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic
 from psephos.protocol.grids.own_data import unit_rows
-from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussian, simulate_spherical_laplace
+from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_spherical_laplace
 
 Array = NDArray[np.float64]
 DELTA = 1e-6
@@ -66,7 +66,7 @@ def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], genera
         if law == "pure":
             noise = simulate_spherical_laplace(W.size, reach * steps / epsilon, generator)
         else:
-            noise = simulate_gaussian(W.size, sigma, generator)
+            noise = generator.normal(scale=sigma, size=W.size)
         W += 20 / steps * (mean + noise.reshape(W.shape))
     return W
 

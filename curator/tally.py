@@ -117,7 +117,7 @@ class Tally(Observer):
 
     def _is_ready(self, state: Any) -> bool:
         """Return whether everybody on the roster has voted, and all noise of key holders is there."""
-        return isinstance(state, VoteOpen) and not state.closing and self.product(state).is_complete
+        return isinstance(state, VoteOpen) and not state.closing and self.product(state).addends == self.round.senders
 
     def _result(self, state: Any) -> OpenedSum | None:
         """Return the sum, once it is opened."""

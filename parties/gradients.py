@@ -56,9 +56,6 @@ class LocalLoss:
         total: Floats = (self._slope(self.y * (self.X @ np.asarray(w))) * self.y) @ self.X
         return total
 
-    def __repr__(self) -> str:
-        return "<LocalLoss>"
-
 
 def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
     """Map class numbers 0 and 1, (n,), to -1 and +1, the labels of Rajkumar and Agarwal 2012."""

@@ -80,9 +80,6 @@ def _classifier(module: str, name: str, **settings: Any) -> Any:
     return getattr(import_module(f"sklearn.{module}"), name)(**settings)
 
 
-_ROUNDING = 1e-9
-"""By how much the probabilities of a row may miss a sum of 1."""
-
 # By name: a function of the party's number of samples, because k nearest neighbours need k samples.
 LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
     {
@@ -117,9 +114,6 @@ class LocalClassifier:
         self._width: int | None = None
         self._constant: int | None = None
         self._estimator: Any = None
-
-    def __repr__(self) -> str:
-        return f"LocalClassifier({len(self.classes)} classes, {'fitted' if self._width else 'not fitted'})"
 
     @property
     def parameters(self) -> NDArray[np.float64]:
@@ -174,7 +168,7 @@ class LocalClassifier:
         return indices
 
     def predict_probabilities(self, X: NDArray[np.floating]) -> NDArray[np.float64] | None:
-        """Return the probability of every agreed class for each row of X (N, d), float64 (N, K)."""
+        """Return what the classifier says is the probability of every agreed class for each row, float64 (N, K)."""
         self.predict_votes(X[:0])
         if self._constant is not None or not hasattr(self._estimator, "predict_proba"):
             return None
@@ -184,8 +178,7 @@ class LocalClassifier:
             return None
         probabilities = np.zeros((len(X), len(self.classes)))
         probabilities[:, trained.astype(np.int64)] = known
-        valid = (probabilities >= 0).all() and (np.abs(probabilities.sum(axis=1) - 1) < _ROUNDING).all()
-        return probabilities if valid else None
+        return probabilities
 
     def _encode(self, y: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
         labels = y.tolist() if isinstance(y, np.ndarray) else list(y)

@@ -169,9 +169,6 @@ class Party:
                 f"disclose its {kind}"
             ) from None
 
-    def __repr__(self) -> str:
-        return f"<Party {self.number}>"
-
 
 @storable
 @dataclass(frozen=True)

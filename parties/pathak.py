@@ -469,6 +469,3 @@ class PathakParty(Machine):
         if isinstance(state, PartyResharing | PartyPublished):
             return Contribution(self._size, self._parameters, state.noise)
         return None
-
-    def __repr__(self) -> str:
-        return f"<PathakParty {self.number} of {self.terms.parties}, {self.terms.variant}>"

@@ -183,13 +183,7 @@ def _values(targets: Floats, weights: Floats, lam: float, V: Floats, scores: Flo
 def _probabilities(scores: Floats) -> Floats:
     if scores.shape[2] == 1:
         return np.asarray(expit(scores))
-    exponentials = np.exp(scores - scores.max(axis=2, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=2, keepdims=True))
-
-
-def _gradient(X: Floats, targets: Floats, weights: Floats, lam: float, V: Floats, scores: Floats) -> Floats:
-    residuals = (_probabilities(scores) - targets) * weights[:, :, None]
-    return np.asarray(residuals.transpose(0, 2, 1) @ X + lam * V)
+    return np.asarray(softmax(scores, axis=2))
 
 
 def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: float) -> Floats:
@@ -200,7 +194,8 @@ def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: 
     active = np.arange(m)
     for _ in range(_ITERATIONS):
         Xa, Ta, wa = X[active], targets[active], weights[active]
-        gradient = _gradient(Xa, Ta, wa, lam, V[active], scores[active])
+        residuals = (_probabilities(scores[active]) - Ta) * wa[:, :, None]
+        gradient = np.asarray(residuals.transpose(0, 2, 1) @ Xa + lam * V[active])
         todo = np.einsum("mci,mci->m", gradient, gradient) > tolerance**2
         if not todo.any():
             return V

@@ -75,22 +75,19 @@ class Agent:
             # The secret is empty once the role no longer listens.
             sealing_key = SealingKey(sealing_secret) if sealing_secret else None
             self._client = BoardClient(members, role.name, key, sealing_key)
-            self._restore_client()
+            for _, content in store.items("log"):
+                self._client.restore(decode(content))
+            for name, data in store.items("outbox"):
+                place = int.from_bytes(name, "big")
+                self._client.place = place + 1
+                if data:  # empty: it was read back
+                    self._outbox[place] = _Outgoing(data)
             stored_state = store.get("role", b"state")
             self.state: Any = None if stored_state is None else decode(stored_state)
             if stored_state is None:
                 join = join_message(members.session, SealingKey(sealing_secret).public)
                 self._commit(Step(None, (Post(BOARD, join, "join"),)))
                 self._commit(role.start())
-
-    def _restore_client(self) -> None:
-        for _, content in self._store.items("log"):
-            self._client.restore(decode(content))
-        for name, data in self._store.items("outbox"):
-            place = int.from_bytes(name, "big")
-            self._client.place = place + 1
-            if data:  # empty: it was read back
-                self._outbox[place] = _Outgoing(data)
 
     @property
     def head(self) -> Head:
@@ -122,7 +119,11 @@ class Agent:
             has_news = True
             with self._store.transaction():
                 messages = [self._check(number, data) for number, data in batch]
-                self._handle([message for message in messages if message is not None])
+                if entries := [message for message in messages if message is not None]:
+                    step = self.role.receive(self.state, entries)
+                    for refusal in step.refused:
+                        self._reject(refusal.entry.number, refusal.entry.sender, refusal.error)
+                    self._commit(step)
         self._post()
         return has_news
 
@@ -166,14 +167,6 @@ class Agent:
         except MessageError as error:
             self._reject(entry.number, entry.sender, error)
             return False
-
-    def _handle(self, entries: list[Entry]) -> None:
-        if not entries:
-            return
-        step = self.role.receive(self.state, entries)
-        for refusal in step.refused:
-            self._reject(refusal.entry.number, refusal.entry.sender, refusal.error)
-        self._commit(step)
 
     def _commit(self, step: Step) -> None:
         self.state = step.state

@@ -82,9 +82,6 @@ class RecordedRandomness(Randomness):
     def tape(self) -> bytes:
         return bytes(self._tape)
 
-    def __repr__(self) -> str:
-        return f"<RecordedRandomness, {len(self._tape)} bytes drawn>"
-
 
 class ReplayedRandomness(Randomness):
     """Returns the bytes of a recorded tape."""
@@ -102,6 +99,3 @@ class ReplayedRandomness(Randomness):
         data = self._tape[self._position : end]
         self._position = end
         return data
-
-    def __repr__(self) -> str:
-        return f"<ReplayedRandomness, {len(self._tape) - self._position} bytes left>"

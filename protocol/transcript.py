@@ -87,6 +87,3 @@ class Transcript:
             {"phase": m.phase, "from": m.sender, "to": m.receiver, "kind": m.kind, "bytes": m.size, "sha256": m.digest}
             for m in self.messages
         ]
-
-    def __repr__(self) -> str:
-        return f"<Transcript of {len(self.messages)} messages, {'with secrets' if self.keeps_secrets else 'redacted'}>"

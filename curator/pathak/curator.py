@@ -253,9 +253,6 @@ class PathakCurator(Machine):
         total = add_shares([state.own_share, *received], bits)
         return Step(CuratorPublished(), (post(self.terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
-    def __repr__(self) -> str:
-        return f"<PathakCurator of {self.terms.parties} parties, {self.terms.variant}>"
-
 
 @dataclass(frozen=True)
 class AwaitingPublishedShares:

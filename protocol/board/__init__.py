@@ -10,8 +10,6 @@ from typing import Protocol
 
 from psephos.protocol.errors import MessageError
 
-__all__ = ["MOST_BYTES", "Board", "MemoryBoard", "check_size"]
-
 MOST_BYTES = 1 << 26
 """The greatest length of an entry: 64 MiB, several times the longest message of key generation with nine holders."""
 

@@ -255,9 +255,6 @@ class BoardClient(BoardReader):
     def forget_secrets(self) -> None:
         self._sealing = None
 
-    def __repr__(self) -> str:
-        return f"<BoardClient of {self.name}, {self.head}>"
-
 
 def _sealing_info(entry: SignedEntry) -> bytes:
     names = b"".join(bytes([len(name.encode())]) + name.encode() for name in (entry.author, entry.receiver))

@@ -192,9 +192,6 @@ class Batch:
             for s, (rho, sigma) in numbers.items()
         }
 
-    def __repr__(self) -> str:
-        return "<Batch>"
-
 
 def exponent_share_bits(terms: CeremonyTerms) -> int:
     """Return b, such that a holder's share of d lies in (-2^b, 2^b); masks are 128 bits longer than what they hide."""

@@ -158,10 +158,6 @@ class BallotProduct:
         expected = (1 << self.round.senders) - (1 << len(self.round.roster))
         return tuple(place - len(self.round.roster) + 1 for place in _numbers(expected & ~self.members))
 
-    @property
-    def is_complete(self) -> bool:
-        return self.members.bit_count() == self.round.senders
-
     def check_minimum(self) -> None:
         """Raise an error for a product that nobody opens."""
         if len(self) < self.round.minimum_ballots:
@@ -194,9 +190,6 @@ class BallotProduct:
     @property
     def digest(self) -> bytes:
         return hashlib.sha256(encode_ciphertexts(self.round.key, self.columns)).digest()
-
-    def __repr__(self) -> str:
-        return f"<BallotProduct of {len(self)} ballots, round {self.round.digest.hex()[:12]}>"
 
 
 def _numbers(bitmap: int) -> tuple[int, ...]:

@@ -66,9 +66,6 @@ class AuxiliarySet:
             + parts
         ).digest()
 
-    def __repr__(self) -> str:
-        return f"<AuxiliarySet {self.samples.shape}{', salted' if self._salt else ', ' + self.digest.hex()[:12]}>"
-
 
 @dataclass(frozen=True)
 class VoteLayout:

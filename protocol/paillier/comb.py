@@ -88,16 +88,13 @@ class FixedBaseComb:
         bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=self.shape.exponent_bits, bitorder="little")
         return self._evaluate(((1 << np.arange(self.shape.rows)) @ bits.reshape(self.shape.rows, -1))[np.newaxis])[0]
 
-    def random_powers(self, count: int, randomness: Randomness) -> list[mpz]:
-        """Return base^e for `count` independent exponents e, uniform in [0, 2^exponent_bits)."""
-        return self.drawn_powers([self.draw(randomness) for _ in range(count)])
-
     def draw(self, randomness: Randomness) -> bytes:
-        """Draw the encoded digits of a uniform exponent, which are secret."""
+        """Draw the encoded digits of an exponent, uniform in [0, 2^exponent_bits), which are secret."""
         size = 2 * self.shape.tables * self.shape.columns
         return randomness.draw(size)
 
     def drawn_powers(self, strings: Sequence[bytes]) -> list[mpz]:
+        """Return base^e for the exponents e of several `draw`s."""
         mask, width = (1 << self.shape.rows) - 1, self.shape.tables * self.shape.columns
         digits = np.frombuffer(b"".join(strings), dtype=np.uint16).reshape(len(strings), width) & mask
         batches = (digits[at : at + _TOGETHER] for at in range(0, len(digits), _TOGETHER))
@@ -129,9 +126,6 @@ class FixedBaseComb:
                 result = entries if result is None else multiply(result, entries)
         assert result is not None
         return self._ring.numbers(self._ring.fold(result))
-
-    def __repr__(self) -> str:
-        return f"<FixedBaseComb {self.shape}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("comb tables cannot be pickled; every process computes its own")

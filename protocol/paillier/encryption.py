@@ -151,6 +151,3 @@ class Encryptor:
         modulus = self.key.ciphertext_modulus
         fresh = self.randomizers(len(ciphertexts))
         return tuple([c * r.value % modulus for c, r in zip(ciphertexts, fresh, strict=True)])
-
-    def __repr__(self) -> str:
-        return f"<Encryptor {self.mode} under {self.key!r}>"

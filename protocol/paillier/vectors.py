@@ -44,8 +44,6 @@ class EncryptedVector:
             raise WrongKeyError(f"vectors under {self.key!r} and {other.key!r} cannot be added")
         if self.plan != other.plan:
             raise WrongRoundError("vectors of two packing plans cannot be added")
-        if self.addends + other.addends > self.plan.addends:
-            raise PackingError(f"{self.addends} + {other.addends} addends are more than {self.plan.addends}")
         ciphertexts = add_ciphertexts(self.key, self.ciphertexts, other.ciphertexts)
         return EncryptedVector(self.key, self.plan, ciphertexts, self.addends + other.addends)
 

@@ -104,7 +104,8 @@ class DgkPublicKey:
 
     def blinds(self, count: int, randomness: Randomness = SYSTEM) -> list[mpz]:
         """Draw `count` fresh h^r; multiplying a ciphertext by one re-randomises it."""
-        return self.comb(max(4096, count)).random_powers(count, randomness)
+        comb = self.comb(max(4096, count))
+        return comb.drawn_powers([comb.draw(randomness) for _ in range(count)])
 
     def comb(self, powers: int) -> FixedBaseComb:
         bits, size, rounded = 5 * self.subgroup_bits // 2, self.ciphertext_bytes, 1 << (powers - 1).bit_length()

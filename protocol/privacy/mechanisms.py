@@ -533,11 +533,3 @@ def simulate_spherical_laplace(dimension: int, scale: float, generator: np.rando
     direction = generator.normal(size=dimension)
     noise: NDArray[np.float64] = direction / np.linalg.norm(direction) * generator.gamma(dimension, scale)
     return noise
-
-
-def simulate_gaussian(dimension: int, sigma: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    return generator.normal(scale=sigma, size=dimension)
-
-
-def simulate_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    return generator.laplace(scale=scale, size=dimension)

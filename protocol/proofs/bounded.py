@@ -48,7 +48,6 @@ from psephos.protocol.proofs.field import (
     mul,
     product,
     sub,
-    sum_of_products,
 )
 from psephos.protocol.proofs.norm_equations import FEWEST_PARTS, Integers, NormEquations, digit_count, radix_digits
 
@@ -270,9 +269,7 @@ class BoundedLayout(MatrixLayout):
 
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
         first, inverses = self.sizes.first_rows, 2 * self.digit_rows
-        total = add(
-            sum_of_products(linear[:first], rows[:first]), sum_of_products(linear[first:], rows[first + inverses :])
-        )
+        total = add(column_sum(linear[:first], rows[:first]), column_sum(linear[first:], rows[first + inverses :]))
         for component, coefficient in enumerate(combine[-2:]):
             begin = first + component * self.digit_rows
             total = add(total, mul(column_sum(rows[begin : begin + self.digit_rows]), coefficient[None]))

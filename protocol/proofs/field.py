@@ -71,15 +71,10 @@ def mul(a: Words, b: Words) -> Words:
     return _entrywise(kernel().multiply, a, b)
 
 
-def column_sum(rows: Words) -> Words:
+def column_sum(rows: Words, *others: Words) -> Words:
+    """Return the sum over the first axis of rows, or of their products with others."""
     sums = np.empty(rows.shape[1:], dtype=np.uint64)
-    kernel().column_sums(sums, _words(rows))
-    return sums
-
-
-def sum_of_products(left: Words, right: Words) -> Words:
-    sums = np.empty(left.shape[1:], dtype=np.uint64)
-    kernel().column_sums(sums, _words(left), _words(right))
+    kernel().column_sums(sums, _words(rows), *map(_words, others))
     return sums
 
 

@@ -107,13 +107,9 @@ def first_wrong(key: PublicKey, claims: Sequence[Claim], *, randomness: Randomne
     with probability 2^-63: the deviation would have to be a unit of small order, and as gcd(p - 1, q - 1) = 2 every
     such unit except 1 and -1 reveals a factor of n.
     """
-    if len(claims) > 1 and _hold_together(key, claims, [_weight(randomness) for _ in claims]):
+    if len(claims) > 1 and _hold_together(key, claims, [mpz(randomness.bits(WEIGHT_BITS) | 1) for _ in claims]):
         return None
     return next((place for place, claim in enumerate(claims) if not _hold_together(key, [claim], [mpz(1)])), None)
-
-
-def _weight(randomness: Randomness) -> mpz:
-    return mpz(randomness.bits(WEIGHT_BITS) | 1)
 
 
 def _hold_together(key: PublicKey, claims: Sequence[Claim], weights: Sequence[mpz]) -> bool:

@@ -30,7 +30,7 @@ from psephos.protocol.proofs.codewords import (
     block_rows,
     powers_modulo,
 )
-from psephos.protocol.proofs.field import PRIME, Words, add, mul, product, sub, sum_of_products
+from psephos.protocol.proofs.field import PRIME, Words, add, column_sum, mul, product, sub
 
 
 class _Prover(Prover):
@@ -118,7 +118,7 @@ class Layout(MatrixLayout):
         return sub(mul(rows, rows), rows)
 
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
-        return sum_of_products(linear, rows)
+        return column_sum(linear, rows)
 
     def target(self, z: mpz, primes: Sequence[int], combine: Words) -> int:
         return sum(int(g) * int(z % q) for g, q in zip(combine, primes, strict=True)) % PRIME

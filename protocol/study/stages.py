@@ -127,7 +127,9 @@ class StagedRole(Role):
                 after = self._advance(step.state, role.receive(step.state.state, batch))
                 step = Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
             elif remaining:
-                step = replace(step, state=_with_early_key(step.state, remaining.pop(0)))
+                entry, early = remaining.pop(0), step.state.early
+                if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in {other.sender for other in early}:
+                    step = replace(step, state=replace(step.state, early=(*early, entry)))
         return step
 
     def on_idle(self, state: StageState) -> Step | None:
@@ -145,13 +147,6 @@ class StagedRole(Role):
 
     def result(self, state: StageState) -> Any:
         return self.stage(state).result(state.state) if self._is_last(state) else None
-
-
-def _with_early_key(state: StageState, entry: Entry) -> StageState:
-    senders = {other.sender for other in state.early}
-    if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in senders:
-        return replace(state, early=(*state.early, entry))
-    return state
 
 
 def _is_read_by(role: Role, entry: Entry) -> bool:

@@ -24,7 +24,6 @@ from psephos.options import Options, option
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import simulate_laplace
 from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, Table, timed
 from psephos.results.papers import beside, curve
@@ -227,8 +226,7 @@ class _Run:
         """Return repeated classifiers and noise for epsilon = 1, of scale 2/(n lambda); both are (executions, d)."""
         repeated = np.repeat(np.array(classifiers), self.options.deals * self.options.draws // len(classifiers), axis=0)
         scale = 2 / (smallest * self.setting.lam)
-        noise = simulate_laplace(repeated.size, scale, generator).reshape(repeated.shape)
-        return repeated, noise
+        return repeated, generator.laplace(scale=scale, size=repeated.shape)
 
     def _curve(self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator) -> None:
         repeated, noise = self._noisy(classifiers, smallest, generator)

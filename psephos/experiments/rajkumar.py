@@ -38,7 +38,7 @@ from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
+from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, timed
@@ -198,7 +198,7 @@ class _Sweep:
         for draw in range(options.draws):
             generator = np.random.default_rng([options.seed, number, 5, draw])
             eta = generator.normal(scale=agreement.sigma, size=dimension)
-            laplace = simulate_laplace(dimension, 1.0, generator)
+            laplace = generator.laplace(size=dimension)
             spherical = simulate_spherical_laplace(dimension, 1.0, generator)
             classifiers = {
                 "psgd": clear_descent(pooled, agreement, generator, eta=eta),

@@ -285,7 +285,6 @@ def test_shares_of_the_exponent_agree_with_their_commitments(batch: OpenedBatch)
             assert committed_share(commitments, j, n2) == gmpy2.powmod(4, evaluate(f, j), n2)
             assert evaluate(f, j) < share_bound(batch.terms)
     assert n.bit_length() == batch.terms.bits
-    assert repr(batch.whole) == "<Batch>"
 
 
 # -- replicated sharing

@@ -360,8 +360,6 @@ def test_parameters_at_and_beyond_their_limits() -> None:
 def test_simulated_noise_has_its_stated_law() -> None:
     """In floating point, of a seeded generator."""
     generator = np.random.default_rng(11)
-    assert stats.kstest(noise.simulate_gaussian(5400, 0.7, generator), stats.norm(scale=0.7).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(noise.simulate_laplace(5400, 0.7, generator), stats.laplace(scale=0.7).cdf).pvalue > FALSE_ALARM
     draws = np.array([noise.simulate_spherical_laplace(3, 0.7, generator) for _ in range(3600)])
     norms = np.linalg.norm(draws, axis=1)
     assert stats.kstest(norms, stats.gamma(3, scale=0.7).cdf).pvalue > FALSE_ALARM
