@@ -194,7 +194,7 @@ class PublicChecks:
                 commitments.setdefault(s, []).append(reader.take(SEED_BYTES))
             total += unpack_residues(self.terms, reader.rest(), name)
         of_sets = tuple(tuple(commitments[s]) for s in range(len(self.terms.subsets)))
-        products = self._reduced(total)
+        products = (total % flat_primes(self.terms)).tobytes()
         return self._noted(state, Kind.RESIDUE_PRODUCTS, messages, commitments=of_sets, products=products)
 
     def _wrong_commitments(self, state: ModulusSearch, seeds: Mapping[int, bytes]) -> set[int]:
@@ -214,10 +214,8 @@ class PublicChecks:
         for name, data in messages.items():
             reader = self._read(Kind.RESIDUE_DIFFERENCES, state, name, data, packed_bytes(self.terms))
             total += unpack_residues(self.terms, reader.rest(), name)
-        return self._noted(state, Kind.RESIDUE_DIFFERENCES, messages, differences=self._reduced(total))
-
-    def _reduced(self, total: Flat) -> bytes:
-        return (total % flat_primes(self.terms)).tobytes()
+        differences = (total % flat_primes(self.terms)).tobytes()
+        return self._noted(state, Kind.RESIDUE_DIFFERENCES, messages, differences=differences)
 
     def _commitment_message(self, state: ModulusSearch, name: str, values: bytes) -> bytes:
         """Return a commitment to values; it includes the name, so that no holder can copy another's commitment."""
@@ -327,17 +325,14 @@ class PublicChecks:
     def _check_rejected_batch(self, state: ModulusSearch, messages: MessagesBySender) -> None:
         """Raise CheatingError unless the opened seeds of a batch without a winner give what was opened in it."""
         batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, messages))
-        if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
+        opened_before = zip((state.products, state.differences), batch.opened(), strict=True)
+        right = all(np.array_equal(flat(was), is_) for was, is_ in opened_before)
+        if right:
+            p, q = batch.factors(self._chosen(state))
+            lost = any(is_good(self.terms, p[k], q[k]) for k in state.tested)
+            right = all(p * q == as_array(state.moduli)) and not lost
+        if not right and (liars := self._liars(state, batch)):
             raise cheated(liars)
-
-    def _looks_right(self, state: ModulusSearch, batch: Batch) -> bool:
-        """Return whether the values opened in a batch follow from its seeds, and no good candidate was rejected."""
-        chosen = self._chosen(state)
-        for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
-            if not np.array_equal(flat(was), is_):
-                return False
-        p, q = batch.factors(chosen)
-        return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
 
     def _liars(self, state: ModulusSearch, batch: Batch) -> list[str]:
         """Return the holders whose messages in this batch do not follow from its seeds."""

@@ -7,7 +7,7 @@ in an outgoing one: whatever a party computes from others' ciphertexts is re-ran
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -192,20 +192,12 @@ class PartyPublished:
     noise: Noise = field(repr=False)
 
 
-def _curator(party: PathakParty, state: Any) -> Iterable[str]:
-    return (CURATOR,)
-
-
-def _leader(party: PathakParty, state: Any) -> Iterable[str]:
-    return (party_name(LEADER),)
+def _from(name: str) -> Callable[[PathakParty, Any], Iterable[str]]:
+    return lambda party, state: (name,)
 
 
 def _others(party: PathakParty, state: Any) -> Iterable[str]:
     return [party_name(number) for number in range(party.terms.parties) if number != party.number]
-
-
-def _permuted_here(party: PathakParty, state: AwaitingSizeShare) -> Iterable[str]:
-    return (party_name(inverse(state.agreed.permutation)[party.number]),)
 
 
 class PathakParty(Machine):
@@ -272,7 +264,7 @@ class PathakParty(Machine):
     def _start(self) -> Step:
         return Step(AwaitingProposal())
 
-    @gathers(AwaitingProposal, Kind.PROPOSAL, _curator)
+    @gathers(AwaitingProposal, Kind.PROPOSAL, _from(CURATOR))
     def agree(self, state: AwaitingProposal, messages: Messages) -> Step:
         """Check the proposal; party 0 draws pi_1 and sends it with the group key to the other parties."""
         proposal = Proposal.decode(messages[CURATOR], test_key=self._test_key)
@@ -291,7 +283,7 @@ class PathakParty(Machine):
         posts.append(post(terms, CURATOR, GroupKey(self._group_key.public_key)))
         return self._share_size(PathakAgreement(terms, *proposal.keys, secret.permutation, secret.private_key), posts)
 
-    @gathers(AwaitingGroupSecret, Kind.GROUP_SECRET, _leader)
+    @gathers(AwaitingGroupSecret, Kind.GROUP_SECRET, _from(party_name(LEADER)))
     def take_secret(self, state: AwaitingGroupSecret, messages: Messages) -> Step:
         terms, keys = state.proposal.terms, state.proposal.keys
         assert keys is not None
@@ -315,6 +307,9 @@ class PathakParty(Machine):
             return self._forward(agreed, message, posts)
         return Step(AwaitingSizeShare(agreed), (*posts, post(agreed.terms, party_name(receiver), message)))
 
+    def _permuted_here(self, state: AwaitingSizeShare) -> Iterable[str]:
+        return (party_name(inverse(state.agreed.permutation)[self.number]),)
+
     @gathers(AwaitingSizeShare, Kind.SIZE_SHARE, _permuted_here)
     def forward_share(self, state: AwaitingSizeShare, messages: Messages) -> Step:
         """Forward the share that is permuted to this party (step 3)."""
@@ -333,14 +328,14 @@ class PathakParty(Machine):
     def _full(self, key: PublicKey, ciphertexts: tuple[mpz, ...]) -> tuple[mpz, ...]:
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
 
-    @gathers(AwaitingMaskedShare, Kind.MASKED_SHARE, _curator)
+    @gathers(AwaitingMaskedShare, Kind.MASKED_SHARE, _from(CURATOR))
     def open_masked_share(self, state: AwaitingMaskedShare, messages: Messages) -> Step:
         """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5)."""
         agreed, key = state.agreed, state.agreed.group_key
         received = Ciphertexts.decode(messages[CURATOR], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1).ciphertexts
         return Step(ComparingSizes(agreed, centred(key.raw_decrypt(received[0]), key.public_key, MASK_BITS)))
 
-    @gathers(ComparingSizes, Kind.OPPONENTS, _curator)
+    @gathers(ComparingSizes, Kind.OPPONENTS, _from(CURATOR))
     def lend_share(self, state: ComparingSizes, messages: Messages) -> Step:
         named = Opponents.decode(messages[CURATOR], state.agreed.terms, self.number)
         self._check_turn(named.turn, state.lending_turn)
@@ -348,7 +343,7 @@ class PathakParty(Machine):
         posts = [post(state.agreed.terms, party_name(opponent), low) for opponent in named.opponents]
         return Step(replace(state, lending_turn=named.turn), tuple(posts))
 
-    @gathers(ComparingSizes, Kind.QUESTIONS, _curator)
+    @gathers(ComparingSizes, Kind.QUESTIONS, _from(CURATOR))
     def borrow_shares(self, state: ComparingSizes, messages: Messages) -> Step:
         questions = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
         self._check_turn(questions.turn, state.answering_turn)
@@ -370,7 +365,7 @@ class PathakParty(Machine):
 
     # -- stage 2: the encrypted noise of the smallest data set
 
-    @gathers(ComparingSizes, Kind.SELECTION, _curator)
+    @gathers(ComparingSizes, Kind.SELECTION, _from(CURATOR))
     def vote_bucket(self, state: ComparingSizes, messages: Messages) -> Step:
         """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's bucket.
 
@@ -405,7 +400,7 @@ class PathakParty(Machine):
         posts = [post(agreed.terms, other, message) for other in _others(self, state)]
         return self._add_noise(agreed, buckets, bucket_shares(agreed.terms, self._noise_randomness), posts)
 
-    @gathers(AwaitingBucketSelection, Kind.BUCKET_SELECTION, _leader)
+    @gathers(AwaitingBucketSelection, Kind.BUCKET_SELECTION, _from(party_name(LEADER)))
     def take_buckets(self, state: AwaitingBucketSelection, messages: Messages) -> Step:
         agreed = state.agreed
         buckets = self._decode(messages[party_name(LEADER)], Kind.BUCKET_SELECTION, agreed, len(agreed.terms.buckets))

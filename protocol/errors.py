@@ -41,7 +41,7 @@ class InvalidParameter(PsephosError, ValueError):
     """An argument is outside its range: epsilon, lambda, a size, a name."""
 
 
-# -- randomness, keys and key files
+# -- keys, key files, packed vectors and ciphertexts
 
 
 class WeakKeyError(InvalidParameter):
@@ -60,6 +60,14 @@ class KeyFileError(PsephosError):
     """A key file is missing, damaged or of another kind, or cannot be written."""
 
 
+class PackingError(InvalidParameter):
+    """A plan or a vector does not fit: an entry out of range, too many addends, too wide a slot."""
+
+
+class CiphertextError(PsephosError):
+    """A ciphertext is not a unit modulo n squared: 0, n, out of range, or sharing a factor with n."""
+
+
 # -- data and classifiers
 
 
@@ -75,18 +83,7 @@ class DataSetMissingError(PsephosError):
     """The files of a data set were not found; the message says where to put them."""
 
 
-# -- packed vectors and ciphertexts
-
-
-class PackingError(InvalidParameter):
-    """A plan or a vector does not fit: an entry out of range, too many addends, too wide a slot."""
-
-
-class CiphertextError(PsephosError):
-    """A ciphertext is not a unit modulo n squared: 0, n, out of range, or sharing a factor with n."""
-
-
-# -- messages and ballots
+# -- messages, ballots and boards
 
 
 class MessageError(PsephosError):
@@ -127,9 +124,6 @@ class AlreadyDoneError(PsephosError):
 
 class AlreadyCastError(AlreadyDoneError):
     """A party was asked twice for votes on one auxiliary set, or for its parameters; a difference would reveal them."""
-
-
-# -- boards
 
 
 class BoardError(PsephosError):
@@ -252,7 +246,7 @@ class StoreInUseError(JournalError):
     """Another process has the store open, such as the agent of the same member."""
 
 
-# -- reports
+# -- results and machines
 
 
 class ModelError(PsephosError):
@@ -261,9 +255,6 @@ class ModelError(PsephosError):
 
 class ReportError(PsephosError):
     """A saved result is truncated, inconsistent or not of this program, or a report cannot be written."""
-
-
-# -- engines
 
 
 class EngineError(PsephosError):

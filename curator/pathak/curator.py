@@ -102,10 +102,6 @@ def _all_parties(curator: PathakCurator, state: Any) -> list[str]:
     return [party_name(number) for number in range(curator.terms.parties)]
 
 
-def _leader(curator: PathakCurator, state: Any) -> list[str]:
-    return [party_name(LEADER)]
-
-
 class PathakCurator(Machine):
     """Charlie's role, "curator". `repr` shows nothing of his keys."""
 
@@ -145,7 +141,7 @@ class PathakCurator(Machine):
             return Step(AwaitingGroupKey(), tuple(posts))
         return self._reshare([0] * self.terms.features, posts)
 
-    @gathers(AwaitingGroupKey, Kind.GROUP_KEY, _leader)
+    @gathers(AwaitingGroupKey, Kind.GROUP_KEY, lambda self, state: [party_name(LEADER)])
     def take_group_key(self, state: AwaitingGroupKey, messages: Messages) -> Step:
         """Receive the parties' public key; raises WeakKeyError, or InvalidParameter if it is too short for shares."""
         group_key = GroupKey.decode(messages[party_name(LEADER)], self.terms, test_key=self._test_key).key
@@ -228,7 +224,7 @@ class PathakCurator(Machine):
 
     # -- stage 3
 
-    @gathers(AwaitingMaskedNoise, Kind.MASKED_NOISE, _leader)
+    @gathers(AwaitingMaskedNoise, Kind.MASKED_NOISE, lambda self, state: [party_name(LEADER)])
     def unmask(self, state: AwaitingMaskedNoise, messages: Messages) -> Step:
         """Decrypt eta + s (step 2)."""
         key = self._key.public_key
@@ -268,7 +264,6 @@ class SharedSum:
 
 
 def _opened(terms: PathakTerms, messages: Messages) -> Step:
-    """Add the published shares."""
     shares = [Share.decode(data, Kind.PUBLISHED_SHARE, terms).values for data in messages.values()]
     return Step(SharedSum(tuple(open_shares(shares, modulus_bits(terms)))))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from psephos.curator.checks import check_count, check_positive
@@ -159,9 +159,10 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
     if len(sizes) < 2 or min(sizes) < 1:
         raise InvalidParameter("PSGD needs at least 2 parties with at least one record each")
     planner = _NoisePlanner(options, tuple(sizes), dimension)
-    fixed, step = planner.fixed_noise(), planner.step_noise()
+    exact_sigmas, ridge, final, final_is = planner.fixed_noise()
+    law, exact_scale, guarantee = planner.step_noise(final, final_is)
     # All roles must agree on the same numbers, whatever the last bits of a machine's floating-point library.
-    sigmas, slack, scale = tuple(map(rounded_up, fixed.sigmas)), rounded_up(fixed.ridge), rounded_up(step.scale)
+    sigmas, slack, scale = tuple(map(rounded_up, exact_sigmas)), rounded_up(ridge), rounded_up(exact_scale)
     series = Series(
         parties=len(sizes),
         steps=options.steps,
@@ -169,50 +170,19 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
         bound=planner.bound,
         fraction_bits=options.fraction_bits,
         fixed_sigmas=sigmas,
-        step_law=step.law,
+        step_law=law,
         step_scale=scale,
         minimum_ballots=len(sizes) - options.dropouts,
         nonce=SYSTEM.draw(16) if nonce is None else nonce,
     )
-    # Truncation and samplers (2^-160 per vector) make a step (epsilon, delta_t)-private, where delta_t depends on the
-    # step's own epsilon and not on the transcript's; the deltas of composed steps add.
-    distance = series.truncation + (series.steps + 1) * series.parties * SAMPLER_DISTANCE
-    sampler_delta = step.reserved_delta or min(1.0, (1 + math.exp(options.epsilon)) * distance)
-    guarantee = DescentGuarantee(
-        delta=options.delta if step.reserved_delta else min(1.0, options.delta + sampler_delta),
-        epsilon_final=fixed.epsilon,
-        final_is=fixed.epsilon_is,
-        epsilon_step=step.epsilon,
-        epsilon_transcript=step.transcript,
-        epsilon_transcript_pure=step.pure,
-        delta_samplers=sampler_delta,
-        assumed=step.assumed,
-    )
+    if not guarantee.delta_samplers:
+        # Truncation and samplers (2^-160 per vector) make a step (epsilon, delta_t)-private, where delta_t depends on
+        # the step's own epsilon and not on the transcript's; the deltas of composed steps add.
+        distance = series.truncation + (series.steps + 1) * series.parties * SAMPLER_DISTANCE
+        samplers = min(1.0, (1 + math.exp(options.epsilon)) * distance)
+        guarantee = replace(guarantee, delta=min(1.0, options.delta + samplers), delta_samplers=samplers)
     descent = _descent(options, series, planner.records, options.lam + slack)
     return Agreement(series, descent, guarantee, math.hypot(*sigmas), slack, planner.sensitivity)
-
-
-@dataclass(frozen=True)
-class _FixedNoise:
-    """The fixed noise eta."""
-
-    sigmas: tuple[float, ...]
-    ridge: float
-    epsilon: float | None
-    epsilon_is: str
-
-
-@dataclass(frozen=True)
-class _StepNoise:
-    """The step noise rho."""
-
-    law: StepLaw
-    scale: float
-    epsilon: float | None
-    transcript: float
-    pure: float | None
-    assumed: str
-    reserved_delta: float = 0.0
 
 
 class _NoisePlanner:
@@ -242,12 +212,12 @@ class _NoisePlanner:
         rounding = 2 * loss.lipschitz * (2.0**-30 + largest * (largest + 2) * 2.0**-53)
         self.sensitivity = self.exact_sensitivity + self.pitch * math.sqrt(dimension) + rounding
 
-    def fixed_noise(self) -> _FixedNoise:
-        """Calibrate eta for the variant."""
+    def fixed_noise(self) -> tuple[tuple[float, ...], float, float | None, str]:
+        """Return the sigmas of eta, Delta, and the guarantee's `epsilon_final` and `final_is`."""
         options, parties = self.options, len(self.sizes)
         if options.variant not in ("paper", "footnote-4"):
             claim = "no claim of its own: the classifier is computed from the transcript"
-            return _FixedNoise((0.0,) * parties, 0.0, None, claim)
+            return (0.0,) * parties, 0.0, None, claim
         claim = "the paper's claim (Theorem 4.2) for the exact minimiser of the perturbed objective"
         if options.variant == "footnote-4":
             sigmas, ridge = bounds.footnote_four(
@@ -261,32 +231,30 @@ class _NoisePlanner:
             )
             sigmas, ridge = (sigma / math.sqrt(self.honest),) * parties, slack.ridge
         if options.on_excess == "clip" and self.bound < self.limit:
-            return _FixedNoise(sigmas, ridge, None, "no claim: a clipped gradient is not that of any objective")
-        return _FixedNoise(sigmas, ridge, options.epsilon, claim)
+            return sigmas, ridge, None, "no claim: a clipped gradient is not that of any objective"
+        return sigmas, ridge, options.epsilon, claim
 
-    def step_noise(self) -> _StepNoise:
-        """Calibrate rho for the variant."""
+    def step_noise(self, final: float | None, final_is: str) -> tuple[StepLaw, float, DescentGuarantee]:
+        """Return law and scale of rho, and the guarantee, to which `agree` adds the samplers but of "gaussian"."""
         epsilon, delta, steps = self.options.epsilon, self.options.delta, self.options.steps
         if self.options.variant == "gaussian":
-            return self._gaussian(epsilon, delta, steps)
+            reserved = (1 + math.exp(epsilon)) * 2.0**-60  # bounds what truncation and samplers cost
+            if reserved >= delta:
+                raise InvalidParameter(f"delta = {delta:g} is below the samplers'; use at least {2 * reserved:.1e}")
+            l2 = self.sensitivity / self.pitch
+            variance = float(discrete_gaussian_variance(l2, epsilon, delta - reserved, steps) / self.honest)
+            assumed = f"all but {self.options.coalition} colluding and {self.options.dropouts} absent parties"
+            guarantee = DescentGuarantee(delta, final, final_is, None, epsilon, None, reserved, assumed)
+            return "discrete-gaussian", math.nextafter(variance, math.inf), guarantee
         scale = math.nextafter(self.sensitivity / epsilon, math.inf)
         assumed = "the transcript's epsilon: nobody but the party itself; the final one: all but the colluders"
         if self.options.variant == "halving":
             # Step t costs epsilon/2^t (section 3.2, the first attempt), so the scale doubles at every step.
-            return _StepNoise("spherical-laplace-halving", scale, None, epsilon, epsilon, assumed)
+            guarantee = DescentGuarantee(delta, final, final_is, None, epsilon, epsilon, 0.0, assumed)
+            return "spherical-laplace-halving", scale, guarantee
         composed = bounds.pure_composition(epsilon, steps, delta)
-        return _StepNoise("spherical-laplace", scale, epsilon, composed, steps * epsilon, assumed)
-
-    def _gaussian(self, epsilon: float, delta: float, steps: int) -> _StepNoise:
-        l2 = self.sensitivity / self.pitch
-        reserve = 2.0**-60  # bounds truncation and samplers; multiplied by 1 + e^epsilon below
-        reserved = (1 + math.exp(epsilon)) * reserve
-        if reserved >= delta:
-            raise InvalidParameter(f"delta = {delta:g} is below the samplers' cost; use at least {2 * reserved:.1e}")
-        variance = float(discrete_gaussian_variance(l2, epsilon, delta - reserved, steps) / self.honest)
-        assumed = f"all but {self.options.coalition} colluding and {self.options.dropouts} absent parties"
-        variance = math.nextafter(variance, math.inf)
-        return _StepNoise("discrete-gaussian", variance, None, epsilon, None, assumed, reserved)
+        guarantee = DescentGuarantee(delta, final, final_is, epsilon, composed, steps * epsilon, 0.0, assumed)
+        return "spherical-laplace", scale, guarantee
 
 
 def _descent(options: DescentOptions, series: Series, records: int, ridge: float) -> Descent:

@@ -40,7 +40,6 @@ class GradientCuratorState:
 
     @property
     def steps(self) -> int:
-        """Number of sums taken so far."""
         return self.progress.steps
 
     @property
@@ -59,7 +58,6 @@ class GradientCurator(Machine):
         self.terms, self._randomness = terms, randomness
 
     def _start(self) -> Step:
-        """Announce the first step, at the origin."""
         return self._announce(GradientCuratorState(DescentState.start(self.terms)))
 
     @takes(GradientCuratorState, Kind.BALLOT, batch=True)
@@ -67,7 +65,6 @@ class GradientCurator(Machine):
     @takes(GradientCuratorState, Kind.CONFIRMATION, batch=True)
     @takes(GradientCuratorState, Kind.PARTIAL_DECRYPTION, batch=True)
     def forward_to_tally(self, state: GradientCuratorState, entries: Sequence[Entry]) -> Step:
-        """Pass the messages to the `Tally` of the announced step."""
         inner = self._tally(state).receive(state.inner, entries)
         return replace(inner, state=replace(state, inner=inner.state))
 
@@ -101,16 +98,13 @@ class GradientCurator(Machine):
         return None if inner is None else replace(inner, state=replace(state, inner=inner.state))
 
     def done(self, state: Any) -> bool:
-        """Return whether the descent is over."""
         own: GradientCuratorState = state.state
         return own.progress.over(self.terms)
 
     def _is_ready(self, state: GradientCuratorState) -> bool:
-        """Return whether all parties have answered the step."""
         return state.progress.open and self._tally(state).is_ready(state.inner)
 
     def awaits(self, state: Any) -> MissingMessages | None:
-        """Return the holders that have not published the announced step's sum, while one is open."""
         own: GradientCuratorState = state.state
         if not own.progress.open:
             return None
@@ -129,7 +123,6 @@ class GradientCurator(Machine):
         return Tally(self.terms.round(state.progress.announcement))
 
     def _announce(self, state: GradientCuratorState) -> Step:
-        """Announce the next step, unless the descent is over."""
         progress = state.progress
         if progress.over(self.terms):
             return Step(state)

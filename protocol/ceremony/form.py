@@ -79,8 +79,8 @@ def form_tests(terms: CeremonyTerms, n: mpz) -> tuple[FormTest, FormTest]:
     """Return the tests `sieved` and `larger` of a modulus."""
     smallest = gmpy2.next_prime(terms.primes[-1])
     return (
-        FormTest(n, terms.sieved, _bases(terms, n, "sieved", _base_count(3))),
-        FormTest(n, form_modulus(terms, n), _bases(terms, n, "larger", _base_count(smallest))),
+        FormTest(n, terms.sieved, _bases(terms, n, "sieved", 3)),
+        FormTest(n, form_modulus(terms, n), _bases(terms, n, "larger", smallest)),
     )
 
 
@@ -94,12 +94,8 @@ def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int
     return None
 
 
-def _base_count(smallest: int) -> int:
-    return math.ceil(FORM_BITS / math.log2(smallest))
-
-
-def _bases(terms: CeremonyTerms, n: mpz, label: str, count: int) -> tuple[mpz, ...]:
-    """Return squares modulo n from a hash of the terms, n and the label."""
-    size = (n.bit_length() + STATISTICAL_BITS + 7) // 8
+def _bases(terms: CeremonyTerms, n: mpz, label: str, smallest: int) -> tuple[mpz, ...]:
+    """Return squares modulo n from a hash of the terms, n and label, as many as the smallest tested prime needs."""
+    size, count = (n.bit_length() + STATISTICAL_BITS + 7) // 8, math.ceil(FORM_BITS / math.log2(smallest))
     data = terms.hashed(n, f"form {label}", size * count)
     return tuple(mpz.from_bytes(data[at : at + size], "big") ** 2 % n for at in range(0, len(data), size))

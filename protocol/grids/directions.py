@@ -23,13 +23,14 @@ FIXED_POINT = FixedPoint(24)
 class DirectionGrid(ABC):
     """The public terms under which parties send directions: K classes, and the norm that a vector has at most 1 of."""
 
+    transform: Array
     classes: int
     norm: Norm
 
     @property
-    @abstractmethod
     def rank(self) -> int:
-        """Number of coordinates per contrast, r."""
+        """Number of coordinates per contrast, r: the columns of `transform`, or of the public points."""
+        return int(self.transform.shape[1])
 
     @property
     @abstractmethod

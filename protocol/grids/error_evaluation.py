@@ -135,7 +135,6 @@ class ErrorGrid(RowSumGrid):
 
     @cached_property
     def digest(self) -> bytes:
-        """See `digest_of`."""
         numbers = [float.hex(value) for value in astuple(self.label)]
         terms = (self.weights.shape, numbers, tuple(ERROR_WEIGHTS), ERROR_TOTAL_BITS)
         return digest_of("error grid", terms, self.weights)

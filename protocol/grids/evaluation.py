@@ -162,7 +162,6 @@ class ScoreGrid(RowSumGrid):
 
     @cached_property
     def digest(self) -> bytes:
-        """See `digest_of`."""
         terms = (self.weights.shape, self.edges.shape, self.classes, self.block_weights, TOTAL_BITS)
         return digest_of("score grid", terms, self.weights, self.edges)
 

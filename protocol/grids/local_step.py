@@ -100,10 +100,6 @@ class LocalStepGrid(DirectionGrid):
         if self.norm not in ("l1", "l2"):
             raise InvalidParameter(f"the norm of a step is l1 or l2, not {self.norm!r}")
 
-    @property
-    def rank(self) -> int:
-        return int(self.transform.shape[1])
-
     def contribution(self, X: ArrayLike, y: ArrayLike) -> list[int]:
         """Compute one party's vector from its rows (n, d), with the constant last, and class numbers (n,)."""
         rows, labels = checked_rows(X, y, len(self.transform), self.classes)

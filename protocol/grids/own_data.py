@@ -72,10 +72,6 @@ class OwnDataGrid(DirectionGrid):
         set_public_matrices(self, "transform")
         contrast_basis(self.classes)
 
-    @property
-    def rank(self) -> int:
-        return int(self.transform.shape[1])
-
     def contribution(
         self, X: ArrayLike, y: ArrayLike, train: Callable[[Array, NDArray[np.int64]], Array] | None = None
     ) -> list[int]:

@@ -347,7 +347,6 @@ class RecordGrid(RowSumGrid):
 
     @cached_property
     def digest(self) -> bytes:
-        """See `digest_of`."""
         bits = (COORDINATE_BITS, RESIDUAL_BITS, ENTRY_BITS, TOTAL_BITS, SCORE_STEPS, LARGEST_SCORE)
         label = () if self.label is None else (*map(float.hex, astuple(self.label)), LEAST_WEIGHT)
         ball = () if self.ball is None else (self.ball.radius, *self.ball.centre.tolist())

@@ -106,7 +106,6 @@ class StatisticGrid:
 
     @cached_property
     def digest(self) -> bytes:
-        """See `digest_of`."""
         return digest_of("statistic grid", (self.points.shape, self.contrast.shape), self.points, self.contrast)
 
 

@@ -78,16 +78,11 @@ def column_sum(rows: Words, *others: Words) -> Words:
     return sums
 
 
-def inverse(a: Words) -> Words:
-    result = np.empty(a.shape, dtype=np.uint64)
-    kernel().inverses(result, _words(a))
-    return result
-
-
 def ext_inverse(a: Words) -> Words:
     """Return 1 / a in the field of p^2 elements, entry by entry, (2, ...); the inverse of 0 is 0."""
     norm = sub(mul(a[0], a[0]), mul(mul(a[1], a[1]), np.array(NONRESIDUE, dtype=np.uint64)))
-    scale = inverse(norm)
+    scale = np.empty(norm.shape, dtype=np.uint64)
+    kernel().inverses(scale, norm)
     return np.stack([mul(a[0], scale), mul(sub(np.zeros_like(a[1]), a[1]), scale)])
 
 
