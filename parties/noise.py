@@ -1,14 +1,14 @@
 """A share of joint noise: integers whose sum over the parties has exactly the law that the release needs.
 
 * **Polya shares** sum to discrete Laplace noise (pure epsilon, L1): differences of negative binomial variables.
-* **Discrete Gaussian shares** sum to discrete Gaussian noise (epsilon, delta), to within far less than `distance`
+* **Discrete Gaussian shares** sum to discrete Gaussian noise (epsilon, delta), to far less than `SAMPLER_DISTANCE`
   (Kairouz, Liu, Steinke 2021): variances add.
 
 Shares are sized for `contributors` = M - (colluders + dropouts + 1) parties: the shares of any that many parties sum to
 the whole law, and the other shares are independent of it. docs/theory.md, "Joint noise", derives both.
 
 Entries are clipped to a public bound, which determines their slot under encryption, and a share whose norm is above
-another is drawn again, so that it can be proved. Both move the sum of all M shares by at most `distance`.
+another is drawn again, so that it can be proved. Both move the sum of all M shares by at most `SAMPLER_DISTANCE`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from psephos.protocol.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
-    check_epsilon,
     discrete_gaussian,
     gaussian_norm_bound,
     poisson,
@@ -70,11 +69,6 @@ class Shares(ABC):
             raise InvalidParameter("shares need 1 <= contributors <= parties and a dimension of at least 1")
 
     @property
-    def distance(self) -> float:
-        """Bound of the total variation between the sum of the clipped, sampled shares and the sum of exact ones."""
-        return SAMPLER_DISTANCE
-
-    @property
     @abstractmethod
     def bound(self) -> int:
         """Bound of the absolute value of an entry of a share."""
@@ -97,10 +91,6 @@ class Shares(ABC):
     def _within_entries(self, norm: int) -> int:
         """Return a bound of the norm, or that of a vector of clipped entries if it is less."""
         return min(norm, 1 + math.isqrt(self.dimension * self.bound**2))
-
-    def delta(self, epsilon: float) -> float:
-        """Return the delta that clipping and sampling cost, (1 + e^epsilon) * distance, at most 2^-64."""
-        return (1 + math.exp(check_epsilon(epsilon))) * self.distance
 
     def _tail_exponent(self) -> float:
         """Return L with 2 M D e^-L = the tail probability that clipping may cut off."""

@@ -7,7 +7,6 @@ and sizes only, unless it is constructed with `secrets=True`, for the security a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,11 +51,10 @@ class Transcript:
         self._inputs: dict[str, dict[str, Any]] = {}
         self._coins: dict[str, RecordedRandomness] = {}
 
-    def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
+    def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> None:
         digest = hashlib.sha256(data).hexdigest()
         recorded_data = data if self.keeps_secrets else None
         self.messages.append(SentMessage(phase, sender, receiver, kind, len(data), digest, recorded_data))
-        return data
 
     def record_input(self, role: str, name: str, value: Any) -> None:
         """Record a private input of a role; without secrets, its name only."""
@@ -67,9 +65,6 @@ class Transcript:
         if not self.keeps_secrets:
             return source
         return self._coins.setdefault(role, RecordedRandomness(source))
-
-    def extend(self, messages: Sequence[SentMessage]) -> None:
-        self.messages.extend(messages)
 
     def view(self, role: str) -> View:
         if not self.keeps_secrets:

@@ -30,10 +30,6 @@ DGK_MINIMUM_PLAINTEXTS = 11
 _MAGIC = b"PSEPHOS DGK\x01"
 
 
-def plaintext_modulus(comparison_bits: int) -> int:
-    return int(gmpy2.next_prime(max(3 * comparison_bits + 2, DGK_MINIMUM_PLAINTEXTS - 1)))
-
-
 @dataclass(frozen=True, repr=False)
 class DgkPublicKey:
     """A public key: n, g, h, u and t (`subgroup_bits`); ciphertexts are units modulo n.
@@ -156,7 +152,7 @@ def generate_dgk_key(
 ) -> DgkPrivateKey:
     """Generate a key for comparisons of up to `comparison_bits` bits; v_p and v_q have twice the security level."""
     check_strength(bits, test_key)
-    u = plaintext_modulus(comparison_bits)
+    u = int(gmpy2.next_prime(max(3 * comparison_bits + 2, DGK_MINIMUM_PLAINTEXTS - 1)))
     # Test keys are not secure, and t must leave room in their short primes.
     t = 2 * security_bits(bits) if bits >= MINIMUM_KEY_BITS else bits // 8
     half = bits // 2

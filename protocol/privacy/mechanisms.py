@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gmpy2
 import numpy as np
@@ -139,10 +139,8 @@ class NoiseMechanism(ABC):
         @property
         def pitch(self) -> float: ...
 
-    @property
-    def distance(self) -> float:
-        """Bound of the total variation between the sampler and its law rounded to the lattice."""
-        return SAMPLER_DISTANCE
+    distance: ClassVar[float] = SAMPLER_DISTANCE
+    """Bound of the total variation between the sampler and its law rounded to the lattice."""
 
     @abstractmethod
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
@@ -237,6 +235,8 @@ class DiscreteLaplace(NoiseMechanism):
     scale_units: Fraction
     pitch: float = 1.0
 
+    distance: ClassVar[float] = 0.0  # the sampler is exact
+
     def __post_init__(self) -> None:
         _check_lattice(self.dimension, self.pitch, self.pitch * float(self.scale_units), "scale", integers=True)
 
@@ -245,10 +245,6 @@ class DiscreteLaplace(NoiseMechanism):
         """Create epsilon-private noise for an L1 sensitivity in lattice units; the scale is rounded up to k/2^20."""
         exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
         return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
-
-    @property
-    def distance(self) -> float:
-        return 0.0  # the sampler is exact
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
         numerator, denominator = self.scale_units.numerator, self.scale_units.denominator

@@ -99,7 +99,7 @@ def _by_step(
         round_ = terms.round(Announcement.decode(messages[0].data or b"", terms))
         own = Transcript(secrets=True)
         # The simulator asks one holder after the other, the curator both at once; their order carries no information.
-        own.extend(sorted((replace(m, phase="") for m in messages), key=lambda m: _ORDER.index(m.kind)))
+        own.messages += sorted((replace(m, phase="") for m in messages), key=lambda m: _ORDER.index(m.kind))
         run = SumRun(round_, own, sums, before=tuple(steps))
         plain = {b.party: [private_key.raw_decrypt(c) for c in b.ciphertexts] for b in run.ballots}
         steps.append(replace(run, vectors={p: round_.plan.unpack(values, 1) for p, values in plain.items()}))

@@ -236,7 +236,7 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
             stored.commit(state, result.messages)
         config.progress(result.parties)
     if config.transcript is not None:  # batches finish in any order; a transcript has the order of the roster
-        config.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
+        config.transcript.messages += sorted(messages, key=lambda message: int(message.sender.removeprefix("party ")))
 
     decrypt_started = time.perf_counter()
     store, spec = None if config.journal is None else config.journal.store, factory.spec

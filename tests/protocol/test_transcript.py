@@ -19,7 +19,7 @@ SECRET = b"a secret message of forty-two bytes......."
 def run(transcript: Transcript) -> None:
     transcript.record_input("party 1", "samples", SECRET)
     transcript.coins("party 1", SimulationRandomness(1)).draw(5)
-    assert transcript.record("cast", "party 1", BOARD, "ballot", SECRET) == SECRET
+    transcript.record("cast", "party 1", BOARD, "ballot", SECRET)
     transcript.record("open", "curator", "holder 1", "request", b"request")
     transcript.record("open", "holder 1", "curator", "part", b"part")
 
