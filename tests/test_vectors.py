@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.audit import case_psgd, pathak_runs
+from psephos.audit import case_pathak, case_psgd
 from psephos.audit.case_ceremony import TERMS
 from psephos.audit.case_sums import PARAMETERS, SUMS
 from psephos.audit.model import AnalysisContext
@@ -99,12 +99,7 @@ def holder_noise() -> dict[str, str]:
 
 def one(analysis: Any) -> dict[str, str]:
     run = analysis.real(AnalysisContext(seed=1, views=1))[0]
-    return of_messages(message for done in (*run.before, run) for message in done.transcript.messages)
-
-
-def pathak(kind: Any) -> dict[str, str]:
-    (run,) = pathak_runs.real_runs(AnalysisContext(seed=1, views=1), kind)
-    return of_messages(run.transcript.messages)
+    return of_messages(message for done in (*getattr(run, "before", ()), run) for message in done.transcript.messages)
 
 
 def ceremony() -> dict[str, str]:
@@ -187,7 +182,7 @@ RUNS: dict[str, Callable[[], dict[str, str]]] = {
     "noise of holders": holder_noise,
     "psgd": lambda: one(case_psgd.DescentAnalysis("psgd", case_psgd.PARTIES, 320, "paper")),
     "psgd, Gaussian": lambda: one(case_psgd.DescentAnalysis("psgd", case_psgd.PARTIES, 320, "gaussian")),
-    **{f"pathak, {kind}": partial(pathak, kind) for kind in pathak_runs.KINDS},
+    **{f"pathak, {kind}": partial(one, case_pathak.PathakAnalysis(kind)) for kind in case_pathak.KINDS},
     "ceremony": ceremony,
     "board": board,
     "digests": digests,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_noise
-from psephos.audit.matrix import HONEST, PSGD_MEMBERS, Members
+from psephos.audit.matrix import PSGD_MEMBERS, Members
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, case_of
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import ideal_sum, joint_gaussian, simulate_sum_view, spherical_noise
@@ -151,58 +151,47 @@ class DescentAnalysis(SumAnalysis):
     def data(self, context: AnalysisContext, inputs: str) -> list[LocalLoss]:
         return private_data(context, inputs)
 
-    def exact(self, context: AnalysisContext) -> list[list[int]]:
-        raise NotImplementedError("a descent has a sum for each step")
+    def run(self, context: AnalysisContext, number: int, inputs: str, members: Members) -> SumRun:
+        label = f"psgd {self.variant} {inputs} {number}"
+        agreement = agreement_of(context, label, self.variant)
+        transcript = RecordedTranscript(partial(context.coins, label))
+        private, ceremony = private_data(context, inputs), psgd_setting(context).ceremony
+        descent = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
+        return _by_step(context, agreement, transcript, descent.opened)
 
-    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[SumRun]:
-        def one(i: int) -> SumRun:
-            label = f"psgd {self.variant} {inputs} {i}"
-            agreement = agreement_of(context, label, self.variant)
-            transcript = RecordedTranscript(partial(context.coins, label))
-            private, ceremony = private_data(context, inputs), psgd_setting(context).ceremony
-            descent = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
-            return _by_step(context, agreement, transcript, descent.opened)
-
-        return context.cached(("psgd", self.variant, inputs), lambda: [one(i) for i in range(context.views)])
-
-    def simulated(self, context: AnalysisContext, members: Members) -> list[SumRun]:
-        private = private_data(context)
+    def simulate(self, context: AnalysisContext, number: int, members: Members) -> SumRun:
+        private, label = private_data(context), f"psgd simulated {self.variant} {members} {number}"
         honest = [p for p in range(PARTIES) if p not in members.parties]
-
-        def one(i: int) -> SumRun:
-            label = f"psgd simulated {self.variant} {members} {i}"
-            coins = partial(context.coins, label)
-            agreement, transcript = agreement_of(context, label, self.variant), Transcript(secrets=True)
-            terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, i, 80])
-            own = {p: party_of(context, agreement, p, coins(p)) for p in members.parties}
-            states = {p: party.start().state for p, party in own.items()}
-            noise = [_ideal_noise(self.variant, generator) for _ in honest]
-            point, opened = np.zeros(FEATURES), []
-            for step in range(1, STEPS + 1):
-                announcement = Announcement.create(terms, step, tuple(point.tolist()), coins("curator", step))
-                transcript.record("step", "curator", BOARD, "announcement", announcement.encode())
-                round_, ballots = terms.round(announcement), {}
-                for p, party in own.items():
-                    answer = party.receive(states[p], announced(announcement))
-                    states[p], ballots[p] = answer.state, Ballot.decode(answer.posts[0].data, round_)
-                gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
-                vectors = [own[p].result(states[p]).vector for p in own]
-                # The next point is public and follows from the sums: the functionality gives them to everybody.
-                sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in noise))
-                view: dict[str, Any] = {"own": ballots, "transcript": transcript, "public": True}
-                run = simulate_sum_view(
-                    self.setting(context), round_, members, sums=sums, coins=partial(coins, step), **view
-                )
-                opened.append(run.opened)
-                for holder in (1, 2, 3):
-                    data = PublishedSum(step, holder, tuple(sums)).encode(terms)
-                    entry = Entry(100 * step + holder, f"holder {holder}", BOARD, data)
-                    transcript.record("gradients: publish", entry.sender, BOARD, "published sum", data)
-                    states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
-                point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
-            return _by_step(context, agreement, transcript, opened)
-
-        return context.cached(("psgd simulated", self.variant, members), lambda: [one(i) for i in range(context.views)])
+        coins = partial(context.coins, label)
+        agreement, transcript = agreement_of(context, label, self.variant), Transcript(secrets=True)
+        terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, number, 80])
+        own = {p: party_of(context, agreement, p, coins(p)) for p in members.parties}
+        states = {p: party.start().state for p, party in own.items()}
+        noise = [_ideal_noise(self.variant, generator) for _ in honest]
+        point, opened = np.zeros(FEATURES), []
+        for step in range(1, STEPS + 1):
+            announcement = Announcement.create(terms, step, tuple(point.tolist()), coins("curator", step))
+            transcript.record("step", "curator", BOARD, "announcement", announcement.encode())
+            round_, ballots = terms.round(announcement), {}
+            for p, party in own.items():
+                answer = party.receive(states[p], announced(announcement))
+                states[p], ballots[p] = answer.state, Ballot.decode(answer.posts[0].data, round_)
+            gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
+            vectors = [own[p].result(states[p]).vector for p in own]
+            # The next point is public and follows from the sums: the functionality gives them to everybody.
+            sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in noise))
+            view: dict[str, Any] = {"own": ballots, "transcript": transcript, "public": True}
+            run = simulate_sum_view(
+                self.setting(context), round_, members, sums=sums, coins=partial(coins, step), **view
+            )
+            opened.append(run.opened)
+            for holder in (1, 2, 3):
+                data = PublishedSum(step, holder, tuple(sums)).encode(terms)
+                entry = Entry(100 * step + holder, f"holder {holder}", BOARD, data)
+                transcript.record("gradients: publish", entry.sender, BOARD, "published sum", data)
+                states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
+            point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
+        return _by_step(context, agreement, transcript, opened)
 
     def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
         """Yield the points and the sums between them."""

@@ -13,19 +13,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from gmpy2 import mpz
 from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier
 
 from psephos.audit.matrix import HONEST, Members
 from psephos.audit.model import AnalysisContext, CheckResult
+from psephos.audit.view_checks import ViewCiphertext, related_randomness
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.keys import PublicKey
 
 Array = NDArray[np.float64]
+Sealed = Sequence[ViewCiphertext]
 
 
 @dataclass(frozen=True)
@@ -72,20 +76,33 @@ class ViewAnalysis(ABC):
     """What is compared of a protocol: real runs with simulated ones, or runs on two inputs with one ideal output."""
 
     @abstractmethod
-    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[Any]:
-        """Return runs of the real protocol, in which `members` act as in that coalition."""
+    def run(self, context: AnalysisContext, number: int, inputs: str, members: Members) -> Any:
+        """Return one run of the real protocol on the `inputs` of this name; lying members deviate in it."""
 
     @abstractmethod
-    def simulated(self, context: AnalysisContext, members: Members) -> list[Any]:
-        """Return as many runs, simulated from the coalition's inputs and the ideal output."""
+    def simulate(self, context: AnalysisContext, number: int, members: Members) -> Any:
+        """Return one run, simulated from the coalition's inputs and the ideal output."""
 
     @abstractmethod
     def row(self, context: AnalysisContext, run: Any, members: Members) -> Iterable[tuple[str, float]]:
         """Return the features of a coalition's view of one run, (name, number)."""
 
+    def sealed(self, run: Any, members: Members) -> Iterable[tuple[PublicKey, Sealed, Sealed]]:
+        """Return the ciphertexts that a coalition cannot open, and those that it made or can open, for each key."""
+        return ()
+
     def difference(self, runs: Sequence[Any], members: Members) -> str:
         """Return what must be equal in all runs and is not."""
         return ""
+
+    def real(self, context: AnalysisContext, inputs: str = "honest", members: Members = HONEST) -> list[Any]:
+        """Return as many runs of the real protocol as the context has views."""
+        who, runs = members if members.lying else HONEST, range(context.views)
+        return context.cached((self, inputs, who), lambda: [self.run(context, i, inputs, who) for i in runs])
+
+    def simulated(self, context: AnalysisContext, members: Members) -> list[Any]:
+        make = partial(self.simulate, context, members=members)
+        return context.cached((self, "simulated", members), lambda: [make(i) for i in range(context.views)])
 
     def simulation(
         self, members: Members, context: AnalysisContext, look: Callable[[str], bool] = lambda name: True
@@ -97,6 +114,23 @@ class ViewAnalysis(ABC):
     def same_output(self, members: Members, left: str, right: str, what: str, context: AnalysisContext) -> CheckResult:
         sides = self.real(context, left, members), self.real(context, right, members)
         return self._compare(context, sides, members, what)
+
+    def freshness(self, members: Members, context: AnalysisContext) -> CheckResult:
+        """Check that every ciphertext that a coalition cannot open has randomness of its own."""
+        owners: dict[mpz, str] = {}
+        for number, run in enumerate(self.real(context)):
+            for key, sealed, own in self.sealed(run, members):
+                for item in sealed:
+                    residue = item.value % key.modulus
+                    if residue in owners:
+                        return CheckResult(True, f"the randomness of {item.where} is that of {owners[residue]}")
+                    owners[residue] = item.where
+                relation = related_randomness(key, sealed, own) if number < 5 else None
+                if relation:
+                    return CheckResult(True, relation)
+        if not owners:
+            raise InvalidParameter("this coalition can open everything that it receives: there is nothing to check")
+        return CheckResult(False, f"{len(owners)} ciphertexts: no two with the same or with related randomness")
 
     def _compare(
         self,

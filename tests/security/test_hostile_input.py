@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from psephos.audit import case_psgd
 from psephos.audit.adversary import tampering
+from psephos.audit.case_pathak import keys_of, records_of
 from psephos.audit.model import AnalysisContext
-from psephos.audit.pathak_runs import keys_of, records_of
 from psephos.audit.settings import FixedVoter, make_setting
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit.adversary import Change, Tampering, tampering
-from psephos.audit.pathak_runs import ZeroContributionParty
+from psephos.audit.case_pathak import ZeroContributionParty
 from psephos.parties.pathak import PathakParty
 from psephos.protocol.errors import (
     AgreementError,

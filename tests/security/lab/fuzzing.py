@@ -19,8 +19,8 @@ import numpy as np
 
 from psephos.audit import case_psgd
 from psephos.audit.adversary import Tampering, tampering
+from psephos.audit.case_pathak import PathakAnalysis, decoded, keys_of
 from psephos.audit.model import AnalysisContext
-from psephos.audit.pathak_runs import decoded, keys_of, real_runs
 from psephos.audit.settings import AuditSetting, FixedVoter, SumRun, make_setting, round_of, run_sum
 from psephos.audit.studies import trial
 from psephos.parties.holder import KeyHolder
@@ -266,7 +266,7 @@ def _series() -> list[Decoder]:
 
 def _pathak() -> list[Decoder]:
     context = AnalysisContext(seed=4713, views=1)
-    runs, keys = real_runs(context, "repaired"), keys_of(context)
+    runs, keys = PathakAnalysis("repaired").real(context), keys_of(context)
     terms, dgk = runs[0].terms, keys.comparison.public_key
     of_kind: dict[str, list[SentMessage]] = {}
     for message in (message for run in runs for message in run.transcript.messages):

@@ -23,8 +23,8 @@ from gmpy2 import mpz
 from scipy import stats
 
 from psephos import setup_keys
+from psephos.audit.case_pathak import PathakAnalysis
 from psephos.audit.model import AnalysisContext
-from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.statistic import plan_statistic
@@ -284,7 +284,7 @@ def form_bases() -> None:
 
 def pathak_masks() -> None:
     """Shares, masks, tie-breakers and party 0's mask in the messages of two runs, opened with everybody's keys."""
-    runs = tuple(real_runs(AnalysisContext(views=2), "repaired"))
+    runs = PathakAnalysis("repaired").real(AnalysisContext(views=2))
     shares, masked, ties, noise = [], [], [], []
     for run in runs:
         shares += [message.share for _, message in run.messages(Kind.SIZE_SHARE)]
