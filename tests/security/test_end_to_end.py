@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,19 @@ from typer.testing import CliRunner
 
 import psephos.audit.end_to_end as end_to_end
 from psephos.audit.end_to_end import (
+    PUBLIC,
+    Bound,
+    Measured,
+    Pipeline,
+    RunRecord,
     audit_pipelines,
     compare,
     compare_colluders,
     default_pipelines,
+    judged,
     neighbours_of,
 )
 from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, synthetic_table
-from psephos.audit.pipelines import PUBLIC, Bound, Pipeline, RunRecord
 from psephos.cli.main import build
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.results import ComparedRun, Finding, PrivacyAuditResult
@@ -153,16 +158,18 @@ SEARCHED = [
 ]
 
 
+def findings(measured: Iterable[Measured]) -> list[Finding]:
+    return judged("", "", measured).findings
+
+
 def search(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> list[str]:
     """The findings of one pipeline, one table and one of its neighbours."""
     party, change = table.parties[seed % len(table.parties)], BY_NAME[neighbour]
     other = change.of(table, party, seed)
-    with tempfile.TemporaryDirectory() as directory:
-        before = pipeline.record(table, Path(directory) / "before")
-        after = pipeline.record(other, Path(directory) / "after")
+    before, after = pipeline.record(table), pipeline.record(other)
     assert before.error is None, before.error
-    comparison = compare(before, after, party, other, changes=change is not NO_CHANGE)
-    return [f"{one.check}: {one.said}" for one in comparison.findings]
+    measured = compare(before, after, party, other, changes=change is not NO_CHANGE)
+    return [f"{one.check}: {one.said}" for one in findings(measured)]
 
 
 WHAT = {
@@ -259,20 +266,20 @@ def seen(**changed: Any) -> RunRecord:
 )
 def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
     table = synthetic_table()
-    assert compare(seen(), seen(), "a", table).findings == []
-    comparison = compare(seen(), seen(**changed), "a", table)
-    assert check in {one.check for one in comparison.findings}
-    assert all(one.said for one in comparison.findings)
+    assert findings(compare(seen(), seen(), "a", table)) == []
+    found = findings(compare(seen(), seen(**changed), "a", table))
+    assert check in {one.check for one in found}
+    assert all(one.said for one in found)
 
 
 def test_files_that_follow_from_the_sum_may_differ() -> None:
     moved = seen(vectors={"sum": {"a": (1, 3), "b": (3, 4)}}, derived={"model.json": "2"})
-    assert compare(seen(), moved, "a", synthetic_table()).findings == []
+    assert findings(compare(seen(), moved, "a", synthetic_table())) == []
 
 
 def test_too_little_remaining_noise_is_detected() -> None:
-    assert compare_colluders(seen()).findings == []
-    comparison = compare_colluders(seen(shares={"sum": (2, 3)}))
+    assert findings(compare_colluders(seen())) == []
+    comparison = judged("", "", compare_colluders(seen(shares={"sum": (2, 3)})))
     assert [one.check for one in comparison.findings] == ["colluders"]
     assert comparison.ratio == 1.5
 
