@@ -8,18 +8,17 @@ rows, and the binomial tail bounds its tail (Hoeffding 1956, theorem 4). Both p-
 
 from __future__ import annotations
 
-import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import beta, binom, ks_2samp
 from sklearn.ensemble import ExtraTreesClassifier
 
 from psephos.audit.matrix import HONEST, Members
@@ -44,9 +43,11 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     if left.shape != right.shape:
         raise InvalidParameter(f"two samples must have the same shape, not {left.shape} and {right.shape}")
     rows, columns = left.shape
-    ks = [_ks(left[:, c], right[:, c]) for c in range(columns)]
+    with warnings.catch_warnings():  # of p-values that are 1, which it cannot compute exactly
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ks = ks_2samp(left, right, axis=0, method="exact").pvalue
     worst = int(np.argmin(ks))
-    p_ks = min(1.0, 2 * columns * ks[worst])
+    p_ks = min(1.0, 2 * columns * float(ks[worst]))
     order = np.random.default_rng(seed).permutation(rows)
     train, test = order[: rows // 2], order[rows // 2 :]
     forest = ExtraTreesClassifier(60, min_samples_leaf=3, random_state=seed % 2**32, n_jobs=1)
@@ -169,28 +170,8 @@ def noise_features(noise: NDArray[np.int64]) -> dict[str, float]:
     return features
 
 
-def _ks(left: Array, right: Array) -> float:
-    """Return the exact Kolmogorov-Smirnov p-value of two samples of the same size (conservative under ties)."""
-    points = np.concatenate([left, right])
-    below = [np.searchsorted(np.sort(side), points, side="right") for side in (left, right)]
-    return _ks_tail(len(left), int(np.abs(below[0] - below[1]).max()))
-
-
-@lru_cache(maxsize=4096)
-def _ks_tail(rows: int, gap: int) -> float:
-    """Return P(n D >= gap) by reflection: 2 sum_j (-1)^(j - 1) C(2n, n - j gap) / C(2n, n)."""
-    if gap == 0:
-        return 1.0
-    terms = ((-1) ** (j - 1) * math.comb(2 * rows, rows - j * gap) for j in range(1, rows // gap + 1))
-    return min(1.0, float(Fraction(2 * sum(terms), math.comb(2 * rows, rows))))
-
-
 def detectable_accuracy(rows: int, *, rate: float, power: float = 0.99) -> float:
     """Return the smallest true accuracy of a classifier that `two_sample` detects with probability `power`."""
     test_rows = 2 * (rows - rows // 2)
     needed = int(binom.isf(rate / 2, test_rows, 0.5)) + 1
-    low, high = 0.5, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if binom.sf(needed - 1, test_rows, middle) >= power else (middle, high)
-    return high
+    return float(beta.ppf(power, needed, test_rows - needed + 1)) if needed <= test_rows else 1.0

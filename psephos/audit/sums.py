@@ -21,11 +21,11 @@ from psephos.audit.matrix import Members
 from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import ideal_sum, simulate_sum_view
-from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi, traffic_of
+from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.transcript import SentMessage
+from psephos.protocol.roles import BOARD
 from psephos.simulation.encrypted_sum import PartyFactory
 
 
@@ -171,7 +171,11 @@ class SumAnalysis(ViewAnalysis):
             yield one.round.key, *sides
 
     def difference(self, runs: Sequence[SumRun], members: Members) -> str:
-        if len({traffic_of(_received(run, members)) for run in runs}) != 1:
+        received = [[m for m in run.transcript.messages if m.receiver in (BOARD, *members.names)] for run in runs]
+        if (
+            len({tuple((m.phase, m.sender, m.receiver, m.kind, m.size) for m in messages) for messages in received})
+            != 1
+        ):
             return "the messages differ in number, order, kind or length"
         if not members.curator:
             return ""
@@ -203,7 +207,3 @@ class SumAnalysis(ViewAnalysis):
                 yield f"holder {part.holder}, value {place}", float(c / key.ciphertext_modulus)
                 yield f"holder {part.holder}, value {place}: Jacobi symbol", jacobi(key, c)
         yield from self.opened_values(run, members) or ()
-
-
-def _received(run: SumRun, members: Members) -> list[SentMessage]:
-    return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]

@@ -8,7 +8,7 @@ others. A chance relation among k residues of a b-bit modulus has probability be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import gmpy2
@@ -18,10 +18,6 @@ from psephos.protocol.errors import ThresholdError
 from psephos.protocol.paillier.encryption import fixed_base
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
-from psephos.protocol.transcript import SentMessage
-
-SEARCH = 1 << 10
-"""How many powers of the fixed base are searched."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +29,18 @@ class ViewCiphertext:
 
 
 def related_randomness(
-    key: PublicKey, sealed: Sequence[ViewCiphertext], own: Sequence[ViewCiphertext] = (), *, search: int = SEARCH
+    key: PublicKey, sealed: Sequence[ViewCiphertext], own: Sequence[ViewCiphertext] = ()
 ) -> str | None:
     """Return the first relation that shows a lack of fresh randomness, in words; None when there is none.
 
     `sealed` are ciphertexts that the coalition cannot open, `own` those that it made or can open: relations to them
-    count, relations among them do not. `search`: how many powers of the fixed base are searched.
+    count, relations among them do not.
     """
     n = key.modulus
     known: dict[mpz, str] = {}
     base = fixed_base(key) % n
     power = mpz(1)
-    for exponent in range(search):
+    for exponent in range(1 << 10):
         known.setdefault(power, f"the fixed base to the power {exponent}" if exponent else "1: no randomness at all")
         power = power * base % n
     earlier: list[tuple[str, mpz]] = []
@@ -75,11 +71,6 @@ def related_randomness(
 def jacobi(key: PublicKey, value: mpz) -> int:
     """Return the Jacobi symbol modulo n; it is public, and only multiplication by a random unit changes it."""
     return int(gmpy2.jacobi(value % key.modulus, key.modulus))
-
-
-def traffic_of(messages: Iterable[SentMessage]) -> tuple[tuple[str, str, str, str, int], ...]:
-    """Return what is public about messages: phase, sender, receiver, kind and bytes of each, in order."""
-    return tuple((m.phase, m.sender, m.receiver, m.kind, m.size) for m in messages)
 
 
 def combine_below_threshold(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | None:
