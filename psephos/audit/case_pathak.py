@@ -628,11 +628,10 @@ def _gives_nothing(context: AnalysisContext, honest: Role) -> Role:
 
 def _shifts(context: AnalysisContext, honest: Any) -> Role:
     """Add `SHIFT` to a share: a party to its reshare for Charlie, Charlie to his published share."""
-    charlie = honest.name == CURATOR
+    kind = Kind.PUBLISHED_SHARE if honest.name == CURATOR else Kind.RESHARE
 
     def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
-        changed = kind_of(post.data) is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE)
-        if not changed or not (charlie or post.receiver == CURATOR):
+        if kind_of(post.data) is not kind or post.receiver not in (CURATOR, BOARD):
             return [post]
         return [replace(post, data=add_to_share(post.data, honest.terms, SHIFT))]
 
@@ -671,31 +670,28 @@ def _propose_less_noise(context: AnalysisContext) -> AttackResult:
     return AttackResult(gains, tuple(refusal.error for refusal in step.refused))
 
 
-_LIAR = party_name(LIAR)
-_SELECTS_NOBODY: dict[str, Lie] = {CURATOR: partial(_zeros, Kind.SELECTION)}
-_LIES: tuple[tuple[str, str, dict[str, Lie]], ...] = (
-    ("public-bound", "adds nothing", {_LIAR: _gives_nothing}),
-    ("public-bound", "adds what it likes", {_LIAR: _shifts}),
-    ("public-bound", "publishes a wrong share", {CURATOR: _shifts}),
-    ("public-bound", "adds nothing and something", {_LIAR: _gives_nothing, CURATOR: _shifts}),
-    ("repaired", "votes for no bucket", {_LIAR: partial(_smallest_with_zeros, Kind.BUCKET_VOTE)}),
-    ("repaired", "selects nobody", _SELECTS_NOBODY),
-    ("printed", "noise of nobody", {_LIAR: partial(_smallest_with_zeros, Kind.NOISE_FACTOR)}),
-    ("printed", "selects nobody as printed", _SELECTS_NOBODY),
-)
-"""The variant, the name of the attack, and the roles that lie."""
+def _attack(kind: str, name: str, lies: Mapping[str, Lie]) -> Attack:
+    expected = HARMLESS if kind == "public-bound" else SUCCEEDS
+    return Attack(name, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,))
 
-_ADDS, _LIKES, _WRONG, _BOTH, *_STRIPPING = (
-    Attack(
-        name,
-        partial(_bare_sum, kind, name, lies),
-        HARMLESS if kind == "public-bound" else SUCCEEDS,
-        (BARE_SUM,),
-    )
-    for kind, name, lies in _LIES
+
+_LIAR, _SELECTS_NOBODY = party_name(LIAR), {CURATOR: partial(_zeros, Kind.SELECTION)}
+_NO_BUCKET, _NO_NOISE = (partial(_smallest_with_zeros, kind) for kind in (Kind.BUCKET_VOTE, Kind.NOISE_FACTOR))
+_BY_COALITION = (
+    (
+        _attack("public-bound", "adds nothing", {_LIAR: _gives_nothing}),
+        _attack("public-bound", "adds what it likes", {_LIAR: _shifts}),
+    ),
+    (
+        _attack("public-bound", "publishes a wrong share", {CURATOR: _shifts}),
+        Attack("proposes less noise", _propose_less_noise, AgreementError, (BARE_SUM,)),
+    ),
+    (_attack("public-bound", "adds nothing and something", {_LIAR: _gives_nothing, CURATOR: _shifts}),),
+    (_attack("repaired", "votes for no bucket", {_LIAR: _NO_BUCKET}),),
+    (_attack("repaired", "selects nobody", _SELECTS_NOBODY),),
+    (_attack("printed", "noise of nobody", {_LIAR: _NO_NOISE}),),
+    (_attack("printed", "selects nobody as printed", _SELECTS_NOBODY),),
 )
-_PROPOSES = Attack("proposes less noise", _propose_less_noise, AgreementError, (BARE_SUM,))
-_BY_COALITION = ((_ADDS, _LIKES), (_WRONG, _PROPOSES), (_BOTH,), *((attack,) for attack in _STRIPPING))
 
 ATTACKS = tuple(attack for attacks in _BY_COALITION for attack in attacks)
 """All attacks on the averages of Pathak."""

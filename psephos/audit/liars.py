@@ -7,7 +7,7 @@ wrong message must be named. Only the attacks listed here are tried; docs/securi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -49,27 +49,13 @@ from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
-from psephos.protocol.wire import HEADER_BYTES, Kind
+from psephos.protocol.wire import Kind, session_of
 from psephos.specs.psgd import HONEST_GRADIENT, PsgdSpec
 from psephos.specs.secrets import CULPRIT, OTHER_SUM, Secret
 from psephos.specs.tally import HONEST_VOTE
 
 LIE = (5,) * FEATURES
 """The wrong sum of a step that a holder publishes, in units of the lattice."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What happened in a run: results by role, all messages, and refusals with the senders of what was refused."""
-
-    terms: Any
-    results: Mapping[str, Any]
-    messages: Sequence[SentMessage]
-    refused: Sequence[tuple[str, PsephosError]]
-
-    @property
-    def errors(self) -> tuple[PsephosError, ...]:
-        return tuple(error for _, error in self.refused)
 
 
 class Game:
@@ -91,11 +77,13 @@ class Game:
         round_: Round = terms
         return round_
 
-    def wrong(self, context: AnalysisContext, outcome: Outcome, valid: Sequence[int]) -> dict[str, str]:
+    def wrong(
+        self, context: AnalysisContext, terms: Any, driver: Driver, sent: Sequence[SentMessage], valid: Sequence[int]
+    ) -> dict[str, str]:
         """Return the secrets gained in a run, each with what shows it; `valid`: parties with valid ballots."""
         exact = self.analysis.exact(context)
         sums = ideal_sum(*(exact[party] for party in valid))
-        opened = outcome.results.get("curator")
+        opened = driver.results().get("curator")
         if opened is None or (opened.parties, opened.sums) == (tuple(valid), tuple(sums)):
             return {}
         evidence = f"what was opened is not the sum of the ballots of parties {list(valid)}"
@@ -112,30 +100,33 @@ class Game:
         parties: list[Role] = [spec.party(number, key, own, terms) for number, (key, own) in keys]
         return [*parties, *(spec.holder(share, terms) for share in ceremony.shares), spec.curator(terms)]
 
-    def run(self, context: AnalysisContext, terms: Any, replacements: Replacements) -> Outcome:
-        transcript = Transcript(secrets=True)
+    def play(
+        self,
+        context: AnalysisContext,
+        terms: Any,
+        replacements: Replacements,
+        *,
+        culprit: str,
+        expected: Any,
+        valid: Sequence[int],
+    ) -> AttackResult:
+        """Return what a coalition gains in a run; it gains where no expected error names its culprit."""
+        transcript, refused = Transcript(secrets=True), list[tuple[str, PsephosError]]()
         driver = Driver(replace_roles(self.roles(context, terms), replacements), transcript=transcript, strict=False)
-        refused: list[tuple[str, PsephosError]] = []
         try:
             driver.run()
         except PsephosError as error:
             refused.append(("", error))
-        refused = [(refusal.entry.sender, refusal.error) for _name, refusal in driver.refused] + refused
-        return Outcome(terms, driver.results(), transcript.messages, refused)
-
-    def judge(
-        self, context: AnalysisContext, outcome: Outcome, culprit: str, expected: Any, valid: Sequence[int]
-    ) -> AttackResult:
-        """Return what a coalition gained in a run; it gains where no expected error names its culprit."""
-        gains = self.wrong(context, outcome, valid)
-        result = outcome.results.get("curator")
+        refused += [(refusal.entry.sender, refusal.error) for _, refusal in driver.refused]
+        gains = self.wrong(context, terms, driver, transcript.messages, valid)
+        result = driver.results().get("curator")
         opened = getattr(result, "opened", result)
         named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
         kind = PsephosError if expected == HARMLESS else expected
-        refused = [(sender, str(error)) for sender, error in outcome.refused if isinstance(error, kind)]
-        if not named and not any(culprit == sender or culprit in message for sender, message in refused):
+        said = [(sender, str(error)) for sender, error in refused if isinstance(error, kind)]
+        if not named and not any(culprit == sender or culprit in message for sender, message in said):
             gains[CULPRIT.name] = f"no error names {culprit}"
-        return AttackResult(gains, outcome.errors)
+        return AttackResult(gains, tuple(error for _, error in refused))
 
     def signed(self, context: AnalysisContext, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
         number, vector = self.parties - 1, EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
@@ -161,28 +152,30 @@ class DescentGame(Game):
     def before_ballots(self, terms: SeriesTerms) -> list[tuple[str, bytes]]:
         return [("curator", Announcement.create(terms, 1, ORIGIN).encode())]
 
-    def wrong(self, context: AnalysisContext, outcome: Outcome, valid: Sequence[int]) -> dict[str, str]:
+    def wrong(
+        self, context: AnalysisContext, terms: Any, driver: Driver, sent: Sequence[SentMessage], valid: Sequence[int]
+    ) -> dict[str, str]:
         gains: dict[str, str] = {}
-        points, rounds = self._followed(context, outcome, set(valid))
+        points, rounds = self._followed(context, terms, sent, set(valid))
         honest = range(self.parties - 1)
-        states = [outcome.results[f"party {number}"].progress for number in honest]
+        states = [driver.results()[f"party {number}"].progress for number in honest]
         if any(state.steps >= len(points) or state.point != points[state.steps] for state in states):
             evidence = "a point does not follow from the sums of the valid ballots"
             gains = {OTHER_SUM.name: evidence, self.vector.name: evidence}
         for number in honest:
-            sent = [m.data or b"" for m in outcome.messages if (m.sender, m.kind) == (f"party {number}", "ballot")]
-            answered = [data[HEADER_BYTES - 32 : HEADER_BYTES] for data in dict.fromkeys(sent)]
+            own = [m.data or b"" for m in sent if (m.sender, m.kind) == (f"party {number}", "ballot")]
+            answered = [session_of(data) for data in dict.fromkeys(own)]
             if not rounds.issuperset(answered) or len(answered) > len(points):
                 gains[self.vector.name] = f"party {number} answers what is not its next step"
         return gains
 
     def _followed(
-        self, context: AnalysisContext, outcome: Outcome, valid: set[int]
+        self, context: AnalysisContext, terms: SeriesTerms, sent: Sequence[SentMessage], valid: set[int]
     ) -> tuple[list[tuple[float, ...]], set[bytes]]:
         """Return the points that follow from the valid ballots, and the rounds that the curator may have announced."""
-        terms, key = outcome.terms, self.setting(context).private_key
+        key = self.setting(context).private_key
         points, rounds, vectors, round_ = [ORIGIN], set(), dict[int, list[int]](), None
-        for message in outcome.messages:
+        for message in sent:
             data = message.data or b""
             try:
                 if message.kind == "announcement" and message.sender == "curator":
@@ -251,8 +244,8 @@ def _lies(
             return Tampering(honest, change)
 
         replacements = {name: partial(tamper, lies) for name, lies in changes.items()}
-        counted = range(game.parties if valid is None else valid)
-        return game.judge(context, game.run(context, terms, replacements), next(iter(changes)), expected, counted)
+        counted, culprit = range(game.parties if valid is None else valid), next(iter(changes))
+        return game.play(context, terms, replacements, culprit=culprit, expected=expected, valid=counted)
 
     return run
 
@@ -351,8 +344,8 @@ def _replaced(game: Game, what: str, make: MakeRole, absent: bool = True) -> Run
 
     def run(context: AnalysisContext, expected: Any) -> AttackResult:
         terms = game.terms(context, what)
-        outcome = game.run(context, terms, {game.liar: partial(make, context, terms)})
-        return game.judge(context, outcome, game.liar, expected, range(game.parties - absent))
+        counted, replacements = range(game.parties - absent), {game.liar: partial(make, context, terms)}
+        return game.play(context, terms, replacements, culprit=game.liar, expected=expected, valid=counted)
 
     return run
 
