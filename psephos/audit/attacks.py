@@ -38,13 +38,6 @@ class Attack:
     expected: Expected
     secrets: tuple[Secret, ...]
 
-    def met_by(self, result: AttackResult) -> bool:
-        if self.expected == SUCCEEDS:
-            return bool(result.gains)
-        if self.expected == HARMLESS:
-            return not result.gains
-        return not result.gains and any(isinstance(error, self.expected) for error in result.errors)
-
 
 def attack_case(name: str, attacks: Sequence[Sequence[Attack]]) -> Case:
     """Return the case in which each coalition of `EXPECTED[name]` makes the attacks of its place."""

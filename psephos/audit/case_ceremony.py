@@ -7,17 +7,18 @@ ideal functionality, draws every share uniformly, and uses none of the protocol'
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from scipy.stats import chisquare
 
-from psephos.audit.compare import compare_samples
-from psephos.audit.matrix import CEREMONY_MEMBERS
+from psephos.audit.compare import ViewAnalysis
+from psephos.audit.matrix import CEREMONY_MEMBERS, Members
 from psephos.audit.model import AnalysisContext, CheckResult, Checks, case_of
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.ceremony.exponent import share_bound
@@ -44,30 +45,6 @@ class CeremonyView:
     messages: Mapping[str, Sequence[bytes]]
     exponent_shares: Mapping[tuple[int, int], bytes]
     shares: Sequence[KeyShare]
-
-
-def _views(context: AnalysisContext) -> list[CeremonyView]:
-    return context.cached("ceremonies", lambda: [_run(context, i) for i in range(context.views)])
-
-
-def _run(context: AnalysisContext, number: int) -> CeremonyView:
-    transcript = Transcript(secrets=True)
-    terms = replace(TERMS, context=context.coins("terms", number).draw(32))
-    shares = run_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
-    messages: dict[str, list[bytes]] = {}
-    for message in transcript.messages:
-        assert message.data is not None
-        sender = int(message.sender.removeprefix("holder "))
-        messages.setdefault(message.kind, [b""] * terms.holders)[sender - 1] = message.data[HEADER_BYTES + 5 :]
-    exponent_shares = {}
-    for i in range(1, terms.holders + 1):
-        # From the same coins follow the keys with which this holder opens what others seal for it.
-        holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, f"holder {i}"))
-        material = replace(holder.start().state.state, seed_commitments=tuple(messages[Kind.SEED_COMMITMENTS.title]))
-        for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), material.secrets, strict=True):
-            sealed = messages[Kind.EXPONENT_SHARES.title][j - 1]
-            exponent_shares[j, i] = holder._unsealed(material, Kind.EXPONENT_SHARES, j, i, secret, sealed)
-    return CeremonyView(messages, exponent_shares, shares)
 
 
 def _residues(view: CeremonyView, kind: Kind) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
@@ -134,73 +111,89 @@ def _ideal_modulus(coins: Randomness) -> mpz:
             return p * q
 
 
-def _simulated_row(real: Mapping[str, float], coins: Randomness) -> dict[str, float]:
-    """Return the same features of a simulated view, made from n alone."""
-    row, delta = {"n": float(_ideal_modulus(coins) / (mpz(1) << TERMS.bits))}, math.factorial(TERMS.holders)
-    width = share_bound(TERMS) // (TERMS.threshold * TERMS.holders ** (TERMS.threshold - 1))
-    assert width % delta**2 == 0 == (width >> STATISTICAL_BITS) % 2
-    for name in (name for name in real if name != "n"):
-        last = name.split()[-1]
-        if "modulo" in name:
-            row[name] = coins.below(int(last)) / int(last)
-        elif "share for" in name:
-            share = sum(coins.below(int(width)) * int(last) ** k for k in range(1, TERMS.threshold))
-            row[name] = float(mpz(share) / share_bound(TERMS))
-        else:
-            row[name] = float(mpz(coins.bits(128)) / (mpz(1) << 128))
-    return row
+class CeremonyAnalysis(ViewAnalysis):
+    def run(self, context: AnalysisContext, number: int, inputs: str, members: Members) -> CeremonyView:
+        transcript = Transcript(secrets=True)
+        terms = replace(TERMS, context=context.coins("terms", number).draw(32))
+        shares = run_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
+        messages: dict[str, list[bytes]] = {}
+        for message in transcript.messages:
+            assert message.data is not None
+            sender = int(message.sender.removeprefix("holder "))
+            messages.setdefault(message.kind, [b""] * terms.holders)[sender - 1] = message.data[HEADER_BYTES + 5 :]
+        exponent_shares = {}
+        for i in range(1, terms.holders + 1):
+            # From the same coins follow the keys with which this holder opens what others seal for it.
+            holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, f"holder {i}"))
+            commitments = tuple(messages[Kind.SEED_COMMITMENTS.title])
+            material = replace(holder.start().state.state, seed_commitments=commitments)
+            for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), material.secrets, strict=True):
+                sealed = messages[Kind.EXPONENT_SHARES.title][j - 1]
+                exponent_shares[j, i] = holder._unsealed(material, Kind.EXPONENT_SHARES, j, i, secret, sealed)
+        return CeremonyView(messages, exponent_shares, shares)
 
+    def simulate(self, context: AnalysisContext, number: int, members: Members) -> dict[str, float]:
+        """Return the same features as of a real view, made from n alone."""
+        coins = context.coins("simulated", number)
+        row, delta = {"n": float(_ideal_modulus(coins) / (mpz(1) << TERMS.bits))}, math.factorial(TERMS.holders)
+        width = share_bound(TERMS) // (TERMS.threshold * TERMS.holders ** (TERMS.threshold - 1))
+        assert width % delta**2 == 0 == (width >> STATISTICAL_BITS) % 2
+        for name in list(_row(self.real(context)[0], members.holders))[1:]:
+            last = name.split()[-1]
+            if "modulo" in name:
+                row[name] = coins.below(int(last)) / int(last)
+            elif "share for" in name:
+                share = sum(coins.below(int(width)) * int(last) ** k for k in range(1, TERMS.threshold))
+                row[name] = float(mpz(share) / share_bound(TERMS))
+            else:
+                row[name] = float(mpz(coins.bits(128)) / (mpz(1) << 128))
+        return row
 
-# -- the checks
+    def row(self, context: AnalysisContext, run: Any, members: Members) -> Iterable[tuple[str, float]]:
+        return (run if isinstance(run, dict) else _row(run, members.holders)).items()
 
+    # -- checks of its own
 
-def _simulation(members: Sequence[int], context: AnalysisContext) -> CheckResult:
-    real = [_row(view, members) for view in _views(context)]
-    simulated = [_simulated_row(row, context.coins("simulated", i)) for i, row in enumerate(real)]
-    return compare_samples(context, (real, simulated), "real against simulated")
+    def residues_are_uniform(self, context: AnalysisContext) -> CheckResult:
+        """Check that of every pair of residues z is a uniform unit given y, which follows from n."""
+        worst, pairs = 1.0, 0
+        for place, prime in enumerate(TERMS.primes[:3]):
+            counts = np.zeros((prime, prime))
+            for view in self.real(context):
+                y, z = (
+                    sum(_residues(view, kind)) % flat_primes(TERMS)
+                    for kind in (Kind.RESIDUE_PRODUCTS, Kind.RESIDUE_DIFFERENCES)
+                )
+                at = choose(TERMS, y, z)[:, place]
+                np.add.at(counts, (y[at], z[at]), 1)
+            observed = [row[1:] for row in counts if row.sum() > 5 * prime]
+            pairs += int(counts.sum())
+            worst = min([worst, *(float(chisquare(row).pvalue) * 3 * prime for row in observed)])
+        p_value = min(1.0, worst)
+        return CheckResult(p_value <= context.rate, f"z given y, {pairs} pairs modulo 5, 7 and 11: p = {p_value:.2g}")
 
-
-def _residues_are_uniform(context: AnalysisContext) -> CheckResult:
-    """Check that of every pair of residues z is a uniform unit given y, which follows from n."""
-    worst, pairs = 1.0, 0
-    for place, prime in enumerate(TERMS.primes[:3]):
-        counts = np.zeros((prime, prime))
-        for view in _views(context):
-            y, z = (
-                sum(_residues(view, kind)) % flat_primes(TERMS)
-                for kind in (Kind.RESIDUE_PRODUCTS, Kind.RESIDUE_DIFFERENCES)
-            )
-            at = choose(TERMS, y, z)[:, place]
-            np.add.at(counts, (y[at], z[at]), 1)
-        observed = [row[1:] for row in counts if row.sum() > 5 * prime]
-        pairs += int(counts.sum())
-        worst = min([worst, *(float(chisquare(row).pvalue) * 3 * prime for row in observed)])
-    p_value = min(1.0, worst)
-    return CheckResult(p_value <= context.rate, f"z given y, {pairs} pairs modulo 5, 7 and 11: p = {p_value:.2g}")
-
-
-def _reads_all(context: AnalysisContext) -> CheckResult:
-    """Compute d from t shares, and p and q from d, which is a multiple of phi(n)."""
-    view = _views(context)[0]
-    n, delta = view.shares[0].threshold_key.key.modulus, math.factorial(TERMS.holders)
-    numerators = lagrange_numerators(CEREMONY_MEMBERS["t holders"].holders, TERMS.holders)
-    d = sum(numerators[j] * view.shares[j - 1].share() for j in numerators) // delta**2
-    odd = d >> int(gmpy2.bit_scan1(d))
-    for g in range(2, 100):
-        x = gmpy2.powmod(g, odd, n)
-        if x not in (1, n - 1) and gmpy2.gcd(x - 1, n) not in (1, n):
-            return CheckResult(True, "two shares give d, and d the factors of n")
-    return CheckResult(False, "d did not give the factors")
+    def reads_all(self, context: AnalysisContext) -> CheckResult:
+        """Compute d from t shares, and p and q from d, which is a multiple of phi(n)."""
+        view = self.real(context)[0]
+        n, delta = view.shares[0].threshold_key.key.modulus, math.factorial(TERMS.holders)
+        numerators = lagrange_numerators(CEREMONY_MEMBERS["t holders"].holders, TERMS.holders)
+        d = sum(numerators[j] * view.shares[j - 1].share() for j in numerators) // delta**2
+        odd = d >> int(gmpy2.bit_scan1(d))
+        for g in range(2, 100):
+            x = gmpy2.powmod(g, odd, n)
+            if x not in (1, n - 1) and gmpy2.gcd(x - 1, n) not in (1, n):
+                return CheckResult(True, "two shares give d, and d the factors of n")
+        return CheckResult(False, "d did not give the factors")
 
 
 def _checks() -> Checks:
-    checks, holders = Checks(), "t - 1 holders"
-    for name, members in ((name, m.holders) for name, m in CEREMONY_MEMBERS.items()):
-        if len(members) >= TERMS.threshold:
-            checks.add("opening", name, SECRETS, _reads_all)
+    checks, analysis = Checks(), CeremonyAnalysis()
+    for name, members in CEREMONY_MEMBERS.items():
+        if len(members.holders) >= TERMS.threshold:
+            checks.add("opening", name, SECRETS, analysis.reads_all)
         else:
-            checks.add("simulation", name, SECRETS, partial(_simulation, members), statistical=True)
-    checks.add("residues", holders, SECRETS, _residues_are_uniform, statistical=True)
+            checks.add("simulation", name, SECRETS, partial(analysis.simulation, members), statistical=True)
+    checks.add("residues", "t - 1 holders", SECRETS, analysis.residues_are_uniform, statistical=True)
     return checks
 
 

@@ -25,7 +25,7 @@ from scipy.stats import binomtest
 from psephos.audit.adversary import Replacements, Tampering
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.compare import Sealed, ViewAnalysis, compare_noise
-from psephos.audit.matrix import EXPECTED, HONEST, PATHAK_MEMBERS, SMALLEST, Coalition, Members, pathak_members
+from psephos.audit.matrix import EXPECTED, HONEST, PATHAK_MEMBERS, SMALLEST, Members, pathak_members
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, case_of
 from psephos.audit.settings import RecordedTranscript
 from psephos.audit.simulators import ideal_sum, joint_noise
@@ -540,48 +540,44 @@ def _bare(run: ObservedRun) -> list[int]:
     return ideal_sum(*(c.parameters for c in run.contributions.values()))
 
 
-def _add_checks(checks: Checks, kind: str, coalition: Coalition, m: Members) -> None:
-    name, sizes, analysis = coalition.name, ("sizes", "who is smallest"), PathakAnalysis(kind)
-    known = {*coalition.granted, *coalition.known_leaks}
-    hidden = tuple(s for s in EXPECTED[f"pathak-{kind}"].secrets if s not in known)
-    simulation, insider = partial(analysis.simulation, m), partial(analysis.insider, m)
-    if coalition.known_leaks:
-        # No simulator can make the real view: that is the finding.
-        but = partial(simulation, look=lambda entry: "total" not in entry)
-        checks.add("simulation", name, tuple(coalition.known_leaks), simulation, statistical=True)
-        checks.add("simulation but for the total", name, hidden, but, statistical=True)
-    else:
-        checks.add("simulation", name, hidden, simulation, statistical=True)
-    if m.parties == (SMALLEST,) or m.lying:
-        checks.add("insider", name, ("noise",), insider)
-    if not {1, SMALLEST} & set(m.parties) and not known:
-        exchanged = partial(analysis.same_output, m, "honest", "exchanged", "data sets exchanged")
-        about = ("data", "classifier", "sizes", "who is smallest")
-        checks.add("data sets exchanged", name, about, exchanged, statistical=True)
-    if kind == "public-bound":
-        return
-    if bool(m.parties) != m.curator:  # other coalitions can open everything, or receive nothing sealed
-        sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
-        checks.add("freshness", name, sealed, partial(analysis.freshness, m))
-    if m.parties and not m.curator:
-        checks.add("masked shares", name, sizes, partial(analysis.linked_shares, m))
-        if KINDS[kind].get("comparisons") != "all-pairs":  # there no message depends on an order
-            checks.add("order of places", name, sizes, partial(analysis.order_of_places, m), statistical=True)
-        if m.parties == (LEADER,):
-            checks.add("Jacobi symbols", name, ("noise",), analysis.jacobi_symbols, statistical=True)
-    if "sizes" in coalition.granted:
-        checks.add("sizes read", name, sizes, analysis.reads_sizes)
-    if "noise" in coalition.granted:
-        checks.add("noise read", name, ("noise",), analysis.reads_noise)
-
-
 def _case(kind: str) -> Case:
-    checks, members = Checks(), pathak_members(kind)
-    for coalition in EXPECTED[f"pathak-{kind}"].coalitions:
-        _add_checks(checks, kind, coalition, members[coalition.name])
-    law, consumer = PathakAnalysis(kind).noise_law, next(iter(PATHAK_MEMBERS))
-    checks.append(Check("noise law", consumer, ("data", "classifier"), law, statistical=True))
-    return case_of(f"pathak-{kind}", checks)
+    checks, members, expected = Checks(), pathak_members(kind), EXPECTED[f"pathak-{kind}"]
+    analysis, sizes = PathakAnalysis(kind), ("sizes", "who is smallest")
+    for coalition in expected.coalitions:
+        name, m, known = coalition.name, members[coalition.name], {*coalition.granted, *coalition.known_leaks}
+        hidden = tuple(s for s in expected.secrets if s not in known)
+        simulation, insider = partial(analysis.simulation, m), partial(analysis.insider, m)
+        if coalition.known_leaks:
+            # No simulator can make the real view: that is the finding.
+            but = partial(simulation, but="total")
+            checks.add("simulation", name, tuple(coalition.known_leaks), simulation, statistical=True)
+            checks.add("simulation but for the total", name, hidden, but, statistical=True)
+        else:
+            checks.add("simulation", name, hidden, simulation, statistical=True)
+        if m.parties == (SMALLEST,) or m.lying:
+            checks.add("insider", name, ("noise",), insider)
+        if not {1, SMALLEST} & set(m.parties) and not known:
+            exchanged = partial(analysis.same_output, m, "honest", "exchanged", "data sets exchanged")
+            about = ("data", "classifier", "sizes", "who is smallest")
+            checks.add("data sets exchanged", name, about, exchanged, statistical=True)
+        if kind == "public-bound":
+            continue
+        if bool(m.parties) != m.curator:  # other coalitions can open everything, or receive nothing sealed
+            sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
+            checks.add("freshness", name, sealed, partial(analysis.freshness, m))
+        if m.parties and not m.curator:
+            checks.add("masked shares", name, sizes, partial(analysis.linked_shares, m))
+            if KINDS[kind].get("comparisons") != "all-pairs":  # there no message depends on an order
+                checks.add("order of places", name, sizes, partial(analysis.order_of_places, m), statistical=True)
+            if m.parties == (LEADER,):
+                checks.add("Jacobi symbols", name, ("noise",), analysis.jacobi_symbols, statistical=True)
+        if "sizes" in coalition.granted:
+            checks.add("sizes read", name, sizes, analysis.reads_sizes)
+        if "noise" in coalition.granted:
+            checks.add("noise read", name, ("noise",), analysis.reads_noise)
+    consumer = next(iter(PATHAK_MEMBERS))
+    checks.append(Check("noise law", consumer, ("data", "classifier"), analysis.noise_law, statistical=True))
+    return case_of(expected.name, checks)
 
 
 PATHAK = tuple(map(_case, KINDS))

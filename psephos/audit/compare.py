@@ -105,15 +105,13 @@ class ViewAnalysis(ABC):
         make = partial(self.simulate, context, members=members)
         return context.cached((self, "simulated", members), lambda: [make(i) for i in range(context.views)])
 
-    def simulation(
-        self, members: Members, context: AnalysisContext, look: Callable[[str], bool] = lambda name: True
-    ) -> CheckResult:
-        """Compare the real view with the simulated one; `look`: whether a feature is compared."""
-        sides = self.real(context, "honest", members), self.simulated(context, members)
-        return self._compare(context, sides, members, "real against simulated", look)
+    def simulation(self, members: Members, context: AnalysisContext, but: str | None = None) -> CheckResult:
+        """Compare the real view with the simulated one, without the features with `but` in their names."""
+        sides = [self.real(context, "honest", members), self.simulated(context, members)]
+        return self._compare(context, sides, members, "real against simulated", but)
 
     def same_output(self, members: Members, left: str, right: str, what: str, context: AnalysisContext) -> CheckResult:
-        sides = self.real(context, left, members), self.real(context, right, members)
+        sides = [self.real(context, inputs, members) for inputs in (left, right)]
         return self._compare(context, sides, members, what)
 
     def freshness(self, members: Members, context: AnalysisContext) -> CheckResult:
@@ -134,19 +132,13 @@ class ViewAnalysis(ABC):
         return CheckResult(False, f"{len(owners)} ciphertexts: no two with the same or with related randomness")
 
     def _compare(
-        self,
-        context: AnalysisContext,
-        sides: Sequence[Sequence[Any]],
-        members: Members,
-        what: str,
-        look: Callable[[str], bool] = lambda name: True,
+        self, context: AnalysisContext, sides: list[list[Any]], members: Members, what: str, but: str | None = None
     ) -> CheckResult:
         if difference := self.difference([run for side in sides for run in side], members):
             return CheckResult(True, f"{what}: {difference}")
-        rows = [
-            [{name: value for name, value in self.row(context, run, members) if look(name)} for run in side]
-            for side in sides
-        ]
+        rows = [[dict(self.row(context, run, members)) for run in side] for side in sides]
+        if but is not None:
+            rows = [[{name: row[name] for name in row if but not in name} for row in side] for side in rows]
         return compare_samples(context, rows, what)
 
 

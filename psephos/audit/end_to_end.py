@@ -212,12 +212,9 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
         named = {names[n]: vector for n, vector in vectors.items()}
         record_sum(record, phase, round_, contribution.spec, named, _unknown(options))
     joint = {phase.split()[-1] for phase in record.shares}
-    for one in result.evaluation.scores:
-        release = result.privacy.get(one.method)
-        if one.epsilon is None or one.w is None or release is None or one.method in joint:
-            continue
-        if one.method in ("vote", "soft", "avg"):  # the noise is in the classifier
-            record.released[one.method] = one.w, float(release.sensitivity or 0.0)
+    for one in result.evaluation.scores:  # where the noise is in the classifier
+        if one.method in {"vote", "soft", "avg"} - joint and one.epsilon is not None:
+            record.released[one.method] = one.w, float(result.privacy[one.method].sensitivity)
     return record
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Coalition, Verdict
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.results import AuditedCell
+from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol
 
 T = TypeVar("T")
 
@@ -82,19 +82,15 @@ class Case:
     coalitions: tuple[Coalition, ...]
     checks: tuple[Check, ...]
 
-    def check(self, name: str) -> Check:
-        """Return a check by its name. Raises KeyError for an unknown one."""
-        return {check.name: check for check in self.checks}[name]
-
 
 def case_of(name: str, checks: Iterable[Check]) -> Case:
     """Return the case of an audited protocol (`psephos.audit.matrix.EXPECTED`) with these checks."""
     return Case(*EXPECTED[name], tuple(checks))
 
 
-def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, AuditedCell]]:
-    """Return the matrix, coalition -> secret -> cell, that follows from the results of all checks."""
-    matrix: dict[str, dict[str, AuditedCell]] = {}
+def judge(case: Case, results: dict[str, CheckResult]) -> AuditedProtocol:
+    """Return the matrix that follows from the results of all checks."""
+    coalitions = []
     for coalition in case.coalitions:
         row: dict[str, AuditedCell] = {}
         for secret in case.secrets:
@@ -110,5 +106,5 @@ def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, Au
             row[secret] = AuditedCell(
                 verdict, coalition.expected(secret), f"{evidence} ({reason})" if reason else evidence
             )
-        matrix[coalition.name] = row
-    return matrix
+        coalitions.append(AuditedCoalition(coalition.name, list(coalition.members), row))
+    return AuditedProtocol(case.name, coalitions)

@@ -6,7 +6,7 @@ Other rows are the same, in the same order; but pandas may write their cells oth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -335,7 +335,3 @@ def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:
         return False
     lines = {int(number) for number in re.findall(r"\bline (\d+)", message)}
     return f"{party}.csv" in message or (lines <= table.lines(party) if lines else repr(party) in message)
-
-
-BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, *RECORDS, EXTREME_LABEL, NO_CHANGE)}
-"""All changes, by name."""

@@ -26,13 +26,13 @@ from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
 from psephos.curator.losses import Logistic, loss_named
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.gop import perturbed_minimiser
-from psephos.curator.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
+from psephos.curator.statistic import MechanismName, Source, StatisticPlan, plan_statistic, release_sum
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.pathak import noise_share
 from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.grids.own_data import Own, contrast_basis
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import (
@@ -51,7 +51,7 @@ from psephos.results.security import ComparedRun, PrivacyAuditResult
 from psephos.results.security import Mechanism as AuditedMechanism
 
 CONFIDENCE = 0.9999
-"""The default confidence of a lower bound: the probability that it does not exceed the true epsilon."""
+"""The confidence of a lower bound: the probability that it does not exceed the true epsilon."""
 
 AUDIT_DELTA = 1e-2
 """The delta of the audited approximate mechanisms: large, so that a few thousand samples suffice."""
@@ -75,10 +75,10 @@ class MechanismExperiment:
     score: Callable[[Array], Array]
 
 
-def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
+def lower_bound(first: Array, second: Array, delta: float) -> float:
     """Return a lower bound on epsilon, from outputs on two neighbours, float64 (n,) each, scored by one number."""
     _check_samples(min(len(first), len(second)))
-    risk = (1 - confidence) / 2
+    risk = (1 - CONFIDENCE) / 2
 
     def bound(hits: int, total: int, other: int, other_total: int) -> float:
         low = float(stats.beta.ppf(risk, hits, total - hits + 1)) if hits else 0.0
@@ -104,7 +104,6 @@ def _check_samples(samples: int) -> None:
 
 def audit_mechanism(experiment: MechanismExperiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
     """Run a mechanism `samples` times on each input, and return the lower bound on its epsilon."""
-    _check_samples(samples)
     outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
     first, second = (experiment.score(o) for o in outputs)
     bound = lower_bound(first, second, experiment.delta)
@@ -205,23 +204,23 @@ def _statistics(epsilon: float) -> Iterator[MechanismExperiment]:
         grid: Any = plan.grid
         yield _sum_release(f"{name}, {mechanism}", plan, [grid.total(others + vote) for vote in own])
     points = np.array([[1.0], [-1.0]])
-    rows: tuple[tuple[Own, MechanismName], ...] = (
+    labels = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
+    sources: tuple[tuple[Source, MechanismName], ...] = (
         ("own-data", laplace),
         ("own-data", "gaussian"),
         ("own-data", "discrete-laplace"),
         ("whitened", laplace),
+        ("vote-directions", "discrete-laplace"),
+        ("vote-directions", "gaussian"),
     )
-    for source, mechanism in rows:
-        plan = plan_statistic(points, 2, 2, mechanism=mechanism, source=source, **planned)
+    for source, mechanism in sources:
+        directions = source == "vote-directions"
+        plan = plan_statistic(points, 3 if directions else 2, 2, mechanism=mechanism, source=source, **planned)
         grid = plan.grid
-        totals = [own_vector(grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
-        yield _sum_release(f"{plan.event.name}, {mechanism}", plan, totals)
-    directions: tuple[MechanismName, ...] = ("discrete-laplace", "gaussian")
-    labels = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
-    for mechanism in directions:
-        plan = plan_statistic(points, 3, 2, mechanism=mechanism, source="vote-directions", **planned)
-        grid = plan.grid
-        totals = [grid.contribution(probabilities) for probabilities in (labels, 2 / 3 - labels)]
+        if directions:
+            totals = [grid.contribution(probabilities) for probabilities in (labels, 2 / 3 - labels)]
+        else:
+            totals = [own_vector(grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
         yield _sum_release(f"{plan.event.name}, {mechanism}", plan, totals)
 
 

@@ -16,7 +16,7 @@ from psephos.audit.liars import LIARS, PSGD_LIARS
 from psephos.audit.model import AnalysisContext, Case, CheckResult, judge
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import AuditedCoalition, AuditedProtocol, AuditResult
+from psephos.results import AuditedProtocol, AuditResult
 from psephos.results.base import timed
 
 _ALL = (CEREMONY, TALLY, LIARS, *STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
@@ -119,14 +119,7 @@ def _examine(protocol: str | Case, seed: int, views: int, progress: Progress = s
     for done, check in enumerate(case.checks):
         progress(f"{case.name}: {check.name}", done, len(case.checks))
         results[check.name] = check.run(context)
-    matrix = judge(case, results)
-    return AuditedProtocol(
-        case.name,
-        [
-            AuditedCoalition(coalition.name, list(coalition.members), matrix[coalition.name])
-            for coalition in case.coalitions
-        ],
-    )
+    return judge(case, results)
 
 
 def as_expected(protocols: Iterable[AuditedProtocol]) -> bool:

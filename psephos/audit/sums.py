@@ -21,10 +21,12 @@ from psephos.audit.matrix import Members
 from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import ideal_sum, simulate_sum_view
-from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi
+from psephos.audit.view_checks import ViewCiphertext, jacobi
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import ThresholdError
 from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.roles import BOARD
 from psephos.simulation.encrypted_sum import PartyFactory
 
@@ -107,20 +109,25 @@ class SumAnalysis(ViewAnalysis):
 
     # -- checks
 
+    def _opened(self, context: AnalysisContext, run: SumRun, members: Members, ciphertext: mpz) -> int | None:
+        """Return what the coalition's shares open a ciphertext to, as if the threshold were their number, or None."""
+        shares = [self.setting(context).ceremony.shares[h - 1] for h in members.holders]
+        lowered = replace(run.round.threshold_key, threshold=len(shares))
+        try:
+            return combine(lowered, {share.holder: share.partially_decrypt([ciphertext]) for share in shares})[0]
+        except ThresholdError:
+            return None
+
     def lowered_threshold(self, members: Members, context: AnalysisContext) -> CheckResult:
         """Check whether the coalition's shares open any honest ballot, as if the threshold were their number."""
-        run, attempts = self.real(context)[0], 0
-        key, shares = run.round.threshold_key, [self.setting(context).ceremony.shares[h - 1] for h in members.holders]
+        run, attempts, shares = self.real(context)[0], 0, len(members.holders)
         for ballot in run.ballots:
             for c in () if ballot.party in members.parties else ballot.ciphertexts:
                 attempts += 1
-                parts = {share.holder: share.partially_decrypt([c])[0] for share in shares}
-                if combine_below_threshold(key, parts) is not None:
-                    opened = f"open the ballot of party {ballot.party}"
-                    return CheckResult(True, f"{len(shares)} of {key.threshold} shares {opened}")
-        return CheckResult(
-            False, f"{len(shares)} shares open none of {attempts} ciphertexts, whatever threshold is assumed"
-        )
+                if self._opened(context, run, members, c) is not None:
+                    of = f"{shares} of {run.round.threshold_key.threshold} shares"
+                    return CheckResult(True, f"{of} open the ballot of party {ballot.party}")
+        return CheckResult(False, f"{shares} shares open none of {attempts} ciphertexts, whatever threshold is assumed")
 
     @property
     def requests(self) -> tuple[Attack, ...]:
@@ -147,15 +154,11 @@ class SumAnalysis(ViewAnalysis):
 
     def reads_ballot(self, members: Members, why: str, context: AnalysisContext) -> CheckResult:
         """Check that t shares, or the dealer's key, open the ballot of party 0; `why`: the evidence."""
-        setting, run = self.setting(context), self.real(context)[0]
-        ballot = run.ballots[0]
-        if members.holders:
-            shares = [setting.ceremony.shares[h - 1] for h in members.holders]
-            parts = [{s.holder: s.partially_decrypt([c])[0] for s in shares} for c in ballot.ciphertexts]
-            key = run.round.threshold_key
-            plaintexts: list[int | mpz | None] = [combine_below_threshold(key, part) for part in parts]
-        else:
-            plaintexts = [setting.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+        run, private_key = self.real(context)[0], self.setting(context).private_key
+        plaintexts: list[int | mpz | None] = [
+            self._opened(context, run, members, c) if members.holders else private_key.raw_decrypt(c)
+            for c in run.ballots[0].ciphertexts
+        ]
         opened = [plaintext for plaintext in plaintexts if plaintext is not None]
         complete = len(opened) == len(plaintexts)
         read = complete and run.round.plan.unpack(opened, 1) == self.first_vector(context, run)

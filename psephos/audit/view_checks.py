@@ -8,16 +8,14 @@ others. A chance relation among k residues of a b-bit modulus has probability be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.protocol.errors import ThresholdError
 from psephos.protocol.paillier.encryption import fixed_base
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.threshold import ThresholdKey, combine
 
 
 @dataclass(frozen=True)
@@ -71,12 +69,3 @@ def related_randomness(
 def jacobi(key: PublicKey, value: mpz) -> int:
     """Return the Jacobi symbol modulo n; it is public, and only multiplication by a random unit changes it."""
     return int(gmpy2.jacobi(value % key.modulus, key.modulus))
-
-
-def combine_below_threshold(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | None:
-    """Return what partial decryptions of one ciphertext open to if the threshold is taken to be their number."""
-    lowered = replace(threshold_key, threshold=len(parts))
-    try:
-        return combine(lowered, {holder: (value,) for holder, value in parts.items()})[0]
-    except ThresholdError:
-        return None

@@ -29,6 +29,14 @@ ATTACKS = {
 }
 """Every attack on a protocol, by the name of its specification."""
 
+
+def is_met(attack: Attack, result: AttackResult) -> bool:
+    """Return whether the result is the one that an attack expects."""
+    if attack.expected in (SUCCEEDS, HARMLESS):
+        return bool(result.gains) == (attack.expected == SUCCEEDS)
+    return not result.gains and any(isinstance(error, attack.expected) for error in result.errors)  # type: ignore[arg-type]
+
+
 VOTE = Secret("votes", "each party", "A vote.", by_attack=True)
 
 
@@ -42,14 +50,14 @@ VOTE = Secret("votes", "each party", "A vote.", by_attack=True)
 )
 def test_an_attack_is_detected_as_expected(protocol: str, attack: Attack) -> None:
     result = attack.run(AnalysisContext(seed=20260, views=2))
-    assert attack.met_by(result), result
+    assert is_met(attack, result), result
     assert result.gains.keys() <= set(names_of(attack.secrets))
 
 
 def test_every_deviating_request_is_refused_as_expected() -> None:
     context = AnalysisContext(seed=20260, views=2)
     attacks = VOTES.requests
-    assert [attack.name for attack in attacks if not attack.met_by(attack.run(context))] == []
+    assert [attack.name for attack in attacks if not is_met(attack, attack.run(context))] == []
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -98,9 +106,9 @@ def test_an_attack_is_met_by_its_own_result_alone() -> None:
         (SUCCEEDS, [True, False, False]),
     ):
         attack = Attack("lies", lambda context: refused, expected, (VOTE,))
-        assert [attack.met_by(result) for result in (gained, refused, AttackResult())] == met
+        assert [is_met(attack, result) for result in (gained, refused, AttackResult())] == met
     both = AttackResult({"votes": "read"}, refused.errors)
-    assert not Attack("lies", lambda context: both, ProofError, (VOTE,)).met_by(both)
+    assert not is_met(Attack("lies", lambda context: both, ProofError, (VOTE,)), both)
 
 
 def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:

@@ -114,7 +114,7 @@ def _case(granted: dict[str, str], leaks: dict[str, bool]) -> tuple[Case, dict[s
 )
 def test_verdicts(granted: dict[str, str], leaks: dict[str, bool], verdict: str) -> None:
     case, results = _case(granted, leaks)
-    cell = judge(case, results)["c"]["s"]
+    cell = judge(case, results).coalitions[0].cells["s"]
     assert cell.verdict == verdict
     assert "looked" in cell.evidence
 

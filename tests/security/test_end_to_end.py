@@ -29,13 +29,14 @@ from psephos.audit.end_to_end import (
     judged,
     neighbours_of,
 )
-from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, synthetic_table
+from psephos.audit.neighbours import NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, synthetic_table
 from psephos.cli.main import build
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.results import ComparedRun, Finding, PrivacyAuditResult
 from tests.security.lab.coupled import COUPLED, Coupled
 
 PIPELINES = {pipeline.name: pipeline for pipeline in default_pipelines()}
+BY_NAME = {one.name: one for pipeline in PIPELINES.values() for one in neighbours_of(pipeline)}
 
 
 @cache

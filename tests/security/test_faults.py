@@ -16,7 +16,7 @@ from psephos.audit.model import Check
 from psephos.audit.run import CASES, PROTOCOLS
 from tests.security.lab import canaries, parameters, published
 from tests.security.lab.edits import edited
-from tests.security.lab.faults import FAULTS, Fault, noticed
+from tests.security.lab.faults import CHECKS, FAULTS, Fault, noticed
 from tests.security.lab.forgeries import FORGERIES
 
 SEED = 20261
@@ -116,7 +116,7 @@ def test_every_kind_of_check_has_a_failing_example() -> None:
         return f"{function.__qualname__}: {'votes' if 'same_output' in function.__qualname__ else ''}"
 
     every = {kind(name, check) for name, case in CASES.items() for check in case.checks}
-    assert every == {kind(case, CASES[case].check(check)) for _, case, check in NOTICED}
+    assert every == {kind(case, CHECKS[case, check]) for _, case, check in NOTICED}
 
 
 # -- edits

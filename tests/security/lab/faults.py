@@ -52,11 +52,12 @@ class Fault:
 _TABLE = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
 FAULTS: dict[str, Fault] = {name: Fault(name, **entry) for name, entry in _TABLE.items()}
 """All faults, by name."""
+CHECKS = {(case.name, check.name): check for case in CASES.values() for check in case.checks}
 
 
 def noticed(fault: Fault, case: str, check: str, seed: int) -> tuple[bool, CheckResult]:
     """Return whether a check of the audit changes its verdict because of the fault, and its result."""
-    audited = CASES[case].check(check)
+    audited = CHECKS[case, check]
     (coalition,) = (one for one in CASES[case].coalitions if one.name == audited.coalition)
     reveals = bool({*coalition.granted, *coalition.known_leaks} & set(audited.secrets))
     with fault.planted():
