@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.audit.case_sums import SumAnalysis
 from psephos.audit.compare import compare_noise
 from psephos.audit.matrix import PSGD_MEMBERS, Members
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, case_of
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import ideal_sum, joint_gaussian, simulate_sum_view, spherical_noise
-from psephos.audit.sums import SumAnalysis
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, Variant, agree
 from psephos.parties.gradients import LocalLoss
@@ -141,6 +141,7 @@ class DescentAnalysis(SumAnalysis):
     """The analysis of a descent. A run is represented by its last step, with the earlier ones in `SumRun.before`."""
 
     variant: Variant = "paper"
+    parties = PARTIES
 
     def setting(self, context: AnalysisContext) -> AuditSetting:
         return psgd_setting(context)
@@ -248,7 +249,7 @@ def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:
 
 
 def _case(name: str, variant: Variant) -> Case:
-    analysis, checks = DescentAnalysis("psgd", PARTIES, 320, variant), Checks()
+    analysis, checks = DescentAnalysis(variant), Checks()
     add = checks.add
     for coalition, m in PSGD_MEMBERS.items():
         swapped = partial(analysis.same_output, m, "honest", "swapped", "data swapped")

@@ -18,13 +18,11 @@ from gmpy2 import mpz
 from psephos.audit.adversary import Replacements, Tampering, is_of_kind
 from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, ORIGIN, RECORDS, STEPS, DescentAnalysis, psgd_setting
-from psephos.audit.case_psgd import PARTIES as DESCENDING
 from psephos.audit.case_sums import Votes
 from psephos.audit.deviations import request_for
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import round_of
 from psephos.audit.simulators import ideal_sum
-from psephos.audit.sums import SumAnalysis
 from psephos.curator.psgd.agreement import agree
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
@@ -61,7 +59,7 @@ LIE = (5,) * FEATURES
 class Game:
     """A round whose last party, first holder, or curator deviates; `vector`: the secret that a party's vector is."""
 
-    def __init__(self, analysis: SumAnalysis, vector: Secret) -> None:
+    def __init__(self, analysis: Any, vector: Secret) -> None:
         self.analysis, self.vector = analysis, vector
         self.parties, self.liar = analysis.parties, f"party {analysis.parties - 1}"
         self.setting, self.spec = analysis.setting, analysis.spec
@@ -204,7 +202,7 @@ class _Descent(DescentAnalysis):
 
 
 TALLY = Game(Votes("liars", key_bits=512, mechanism=None, classes=3, samples=20), HONEST_VOTE)
-DESCENT = DescentGame(_Descent("psgd", DESCENDING, 320), HONEST_GRADIENT)
+DESCENT = DescentGame(_Descent(), HONEST_GRADIENT)
 Run = Callable[[AnalysisContext, Any], AttackResult]
 """(context, the expected error) -> the result of an attack."""
 Lie = Callable[[AnalysisContext, Any, Any, bytes], Iterable[bytes]]
