@@ -6,8 +6,9 @@ No model has an intercept, as in Hamm 2016; add a constant feature if one is wan
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,12 +91,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return predicted
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _PrivateClassifier(LinearClassifier):
     """Base of the estimators that release with noise: randomness and the agreed classes."""
 
-    epsilon: float | None
-    classes: ArrayLike | None
-    random_state: int | None
+    epsilon: float | None = 1.0
+    classes: ArrayLike | None = None
+    random_state: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -198,6 +200,7 @@ class VoteClassifier(_PrivateClassifier):
         return counts
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RiskClassifier(VoteClassifier):
     """Base of Hamm's two algorithms: empirical risk minimisation with output perturbation. `lam_` is lambda of the fit.
 
@@ -218,30 +221,14 @@ class RiskClassifier(VoteClassifier):
         tau, the solver's certified gradient norm; a public number that enters the sensitivity.
     """
 
-    _labels: Labels
+    lam: float | None = None
+    loss: Literal["logistic", "huber", "softmax"] = "logistic"
+    half_width: float = 0.5
+    protect_auxiliary: bool = False
+    over_norm: Literal["refuse", "clip"] = "refuse"
+    tolerance: float = DEFAULT_TOLERANCE
 
-    def __init__(  # wide: scikit-learn estimators take every parameter by name
-        self,
-        *,
-        epsilon: float | None = 1.0,
-        lam: float | None = None,
-        loss: Literal["logistic", "huber", "softmax"] = "logistic",
-        half_width: float = 0.5,
-        protect_auxiliary: bool = False,
-        over_norm: Literal["refuse", "clip"] = "refuse",
-        classes: ArrayLike | None = None,
-        tolerance: float = DEFAULT_TOLERANCE,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.lam = lam
-        self.loss = loss
-        self.half_width = half_width
-        self.protect_auxiliary = protect_auxiliary
-        self.over_norm = over_norm
-        self.classes = classes
-        self.tolerance = tolerance
-        self.random_state = random_state
+    _labels: ClassVar[Labels]
 
     def _rows(self, X: ArrayLike, *, reset: bool) -> Array:
         if self.over_norm not in ("refuse", "clip"):
@@ -302,6 +289,7 @@ class SoftLabelClassifier(RiskClassifier):
     _labels = "soft"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StatisticClassifier(VoteClassifier):
     """Classifier from the noisy linear statistic of the votes; the noise has no factor 1/lambda.
 
@@ -315,24 +303,11 @@ class StatisticClassifier(VoteClassifier):
         Number of released coordinates; None: by the public rule.
     """
 
-    _source: Source = "votes"
+    delta: float = 1e-6
+    mechanism: MechanismName = "spherical-laplace"
+    rank: int | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        mechanism: MechanismName = "spherical-laplace",
-        rank: int | None = None,
-        classes: ArrayLike | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mechanism = mechanism
-        self.rank = rank
-        self.classes = classes
-        self.random_state = random_state
+    _source: ClassVar[Source] = "votes"
 
     def _plan(self, public: Array, parties: int) -> StatisticPlan:
         plan = plan_statistic(
@@ -353,6 +328,7 @@ class StatisticClassifier(VoteClassifier):
         return fit_statistic(release_statistic(counts, self._plan(rows, self.parties_), randomness))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PateClassifier(VoteClassifier):
     """PATE: a student trained on noisy answers to some of the public samples (Papernot et al. 2017 and 2018).
 
@@ -366,22 +342,9 @@ class PateClassifier(VoteClassifier):
         Number of samples that are answered; None: by the public rule, or all samples without noise.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        aggregator: Aggregator = "lnmax",
-        queries: int | None = None,
-        classes: ArrayLike | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.aggregator = aggregator
-        self.queries = queries
-        self.classes = classes
-        self.random_state = random_state
+    delta: float = 1e-6
+    aggregator: Aggregator = "lnmax"
+    queries: int | None = None
 
     def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
         noiseless = self.epsilon is None
@@ -404,6 +367,7 @@ class PateClassifier(VoteClassifier):
         return fit_student(rows, release)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OwnDataClassifier(StatisticClassifier):
     """Classifier from the noisy statistic of the parties' own rows; each party contributes a vector of norm 1.
 
@@ -414,23 +378,9 @@ class OwnDataClassifier(StatisticClassifier):
         information about them and is allowed with `epsilon=None` only.
     """
 
-    _source: Source = "own-data"
+    auxiliary: ArrayLike | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        mechanism: MechanismName = "spherical-laplace",
-        rank: int | None = None,
-        classes: ArrayLike | None = None,
-        random_state: int | None = None,
-        auxiliary: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, mechanism=mechanism, rank=rank, classes=classes, random_state=random_state
-        )
-        self.auxiliary = auxiliary
+    _source: ClassVar[Source] = "own-data"
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> OwnDataClassifier:
         """Fit to the rows (n, d) of all parties, their labels (n,), and the party that owns each row, (n,).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ COLUMNS = (None, "standardise", "max-abs")
 _DENSE_LIMIT = 1 << 28  # entries, 2 GiB
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Converts features (n, d) to float64 features with ||x||_2 <= 1 exactly, as learned on auxiliary rows only.
 
@@ -49,20 +51,11 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ValueError: NaN, infinite or misshapen input; raised by scikit-learn.
     """
 
-    def __init__(
-        self,
-        *,
-        scaling: str = "max-norm",
-        columns: str | None = None,
-        components: int | None = None,
-        intercept: float = 0.0,
-        margin: float | None = None,
-    ) -> None:
-        self.scaling = scaling
-        self.columns = columns
-        self.components = components
-        self.intercept = intercept
-        self.margin = margin
+    scaling: str = "max-norm"
+    columns: str | None = None
+    components: int | None = None
+    intercept: float = 0.0
+    margin: float | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
