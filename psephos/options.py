@@ -6,16 +6,25 @@ import csv
 import io
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.foreign import printable
 from psephos.protocol.names import plain
+
+OneOrMore: TypeAlias = Annotated[int, Meta(ge=1)]
+TwoOrMore: TypeAlias = Annotated[int, Meta(ge=2)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+"""A finite positive number."""
+
+BelowOne: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
 
 
 def option(
@@ -73,7 +82,7 @@ class Options:
 
 @cache
 def _types(options: Any) -> dict[str, Any]:
-    hints = get_type_hints(options)
+    hints = get_type_hints(options, include_extras=True)
     return {one.name: hints[one.name] for one in fields(options) if not one.metadata.get("objects")}
 
 

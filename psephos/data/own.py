@@ -35,7 +35,7 @@ from psephos.data.tables import (
     places_of,
     read_table,
 )
-from psephos.options import Options, option
+from psephos.options import BelowOne, Options, option
 from psephos.protocol.errors import DataError, InvalidParameter
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class TableOptions(Options):
     )
     ignore: tuple[str, ...] = _option((), "Columns to leave out, such as row numbers and identifiers.", name=True)
     text: tuple[str, ...] = _option((), "Columns of numbers that stand for words, such as codes.", name=True)
-    held_out: float = _option(0.2, "Share of each party's rows that it does not train on, to measure on; 0 for none.")
+    held_out: BelowOne = _option(
+        0.2, "Share of each party's rows that it does not train on, to measure on; 0 for none."
+    )
 
     @property
     def person_column(self) -> str | None:
@@ -111,8 +113,6 @@ class TableOptions(Options):
             return
         if self.label is None:
             raise InvalidParameter("--data needs --label COLUMN, the column with the class")
-        if not 0 <= self.held_out < 1:
-            raise InvalidParameter(f"--held-out is a share from 0 to below 1, not {self.held_out}")
         if not (self.public or self.schema):
             raise InvalidParameter(
                 "--data needs something public to settle the encoding and the auxiliary samples by: name public rows "

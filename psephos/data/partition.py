@@ -11,7 +11,7 @@ from psephos.data.datasets import Dataset, load
 from psephos.data.own import OwnTable, TableOptions
 from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler
 from psephos.data.splits import DEALS, Split, split_dataset
-from psephos.options import option
+from psephos.options import BelowOne, option
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Role, Step
 
@@ -33,7 +33,7 @@ class DataOptions(TableOptions):
         "of each party, as in 5,5,20.",
     )
     concentration: float = option(0.5, "The concentration of the Dirichlet law: the smaller, the more skewed.")
-    absent: float = option(0.0, "Share of the parties that stay away, chosen by the seed.")
+    absent: BelowOne = option(0.0, "Share of the parties that stay away, chosen by the seed.")
     budget: str | None = option(
         None,
         "A file that adds up what all releases from the same rows have cost, across runs, evaluations and studies. It "
@@ -59,8 +59,6 @@ class DataOptions(TableOptions):
             raise InvalidParameter("--budget-limit is the limit of a budget file: name it with --budget FILE")
         if not self.parties >= 2:
             raise InvalidParameter(f"a run needs at least 2 parties, not {self.parties}: change --parties")
-        if not 0 <= self.absent < 1:
-            raise InvalidParameter(f"--absent is a share from 0 to below 1, not {self.absent}")
         sizes = self._sizes()
         if self.party is not None and sizes != "equal":
             raise InvalidParameter("--party already says which rows each party holds: leave --sizes out")

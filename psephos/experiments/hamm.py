@@ -22,9 +22,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -46,7 +47,7 @@ from psephos.curator.methods import (
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset
-from psephos.options import option
+from psephos.options import OneOrMore, Positive, option
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -178,12 +179,16 @@ class HammOptions(KeyOptions, ClusterOptions):
     draws and every second point; KDD-99 and URL then have M = 1,000 and 4,000 auxiliary samples.
     """
 
-    name: str = option("hamm-har")
+    name: Literal["hamm-har", "hamm-kdd99", "hamm-url"] = option("hamm-har")
     quick: bool = option(False, "Fewer trials and points: nothing to cite.")
-    trials: int = option(10, "Splits.")
-    draws: int = option(10, "Noise draws of each private method per split; the paper has 100 releases in all.")
-    parties: tuple[int, ...] | None = option(None, "M of each panel.", shown="the paper's")
-    inverse_epsilons: tuple[float, ...] = option(INVERSE_EPSILONS, "Points of the axis; 0 is always there.")
+    trials: OneOrMore = option(10, "Splits.")
+    draws: OneOrMore = option(10, "Noise draws of each private method per split; the paper has 100 releases in all.")
+    parties: Annotated[tuple[int, ...], Meta(min_length=1)] | None = option(
+        None, "M of each panel.", shown="the paper's"
+    )
+    inverse_epsilons: Annotated[tuple[Positive, ...], Meta(min_length=1)] = option(
+        INVERSE_EPSILONS, "Points of the axis; 0 is always there."
+    )
     stand_in: bool = option(False, "hamm-url: synthetic data of its shape, which is not published with this program.")
     data_dir: str | None = option(
         None, "Where the data files lie.", group="Data", shown="$PSEPHOS_DATA, or the user's cache"
@@ -193,18 +198,12 @@ class HammOptions(KeyOptions, ClusterOptions):
     randomness: RandomnessMode = option("half", "Randomness of the encryption.", group="Encryption")
     holders: int = option(5, "Key holders, the first parties.", group="Encryption")
     threshold: int = option(3, "How many holders open a count.", group="Encryption")
-    workers: int = option(1, "The number of processes.", group="Machine")
+    workers: OneOrMore = option(1, "The number of processes.", group="Machine")
 
     def check(self) -> None:
         """Check the options."""
-        if self.name not in EXPERIMENTS:
-            raise InvalidParameter(f"an experiment of Hamm 2016 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}")
-        if self.trials < 1 or self.draws < 1 or self.workers < 1:
-            raise InvalidParameter("trials, draws and workers are at least 1")
-        if self.parties is not None and (not self.parties or min(self.parties) < max(2, self.holders)):
+        if self.parties is not None and min(self.parties) < max(2, self.holders):
             raise InvalidParameter(f"each panel has at least {max(2, self.holders)} parties")
-        if not self.inverse_epsilons or not all(0 < point < np.inf for point in self.inverse_epsilons):
-            raise InvalidParameter("the points of the axis are positive numbers; 0 is always there")
         check_key_bits(self.key_bits, test_key=self.test_key)
         if not 1 <= self.threshold <= self.holders:
             raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")

@@ -13,17 +13,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from psephos.curator.pathak.bounds import counterexample, printed_epsilon, theorem_4_2, theorem_4_3
 from psephos.data.datasets import Dataset, load
-from psephos.options import Options, option
+from psephos.options import OneOrMore, Options, Positive, option
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
-from psephos.protocol.errors import InvalidParameter
 from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, Table, timed
 from psephos.results.papers import beside, curve
@@ -75,18 +75,11 @@ class AdultOptions(Options):
     """Options of `psephos reproduce pathak-adult`."""
 
     quick: bool = option(False, "Two deals of five draws: nothing to cite.")
-    deals: int = option(10, "Random ways of dealing the rows to the parties.")
-    draws: int = option(20, "Noise draws of each point, for each deal.")
-    epsilons: tuple[float, ...] = option(EPSILONS, "The axis.")
+    deals: OneOrMore = option(10, "Random ways of dealing the rows to the parties.")
+    draws: OneOrMore = option(20, "Noise draws of each point, for each deal.")
+    epsilons: Annotated[tuple[Positive, ...], Meta(min_length=1)] = option(EPSILONS, "The axis.")
     data_dir: str | None = option(None, "Where a9a lies.", group="Data", shown="$PSEPHOS_DATA, or the user's cache")
     seed: int = option(0, "Drives deals and noise.", group="Data")
-
-    def check(self) -> None:
-        """Check the options."""
-        if self.deals < 1 or self.draws < 1:
-            raise InvalidParameter(f"deals and draws are at least 1, not {self.deals} and {self.draws}")
-        if not self.epsilons or not all(e > 0 and math.isfinite(e) for e in self.epsilons):
-            raise InvalidParameter("epsilons are positive finite numbers")
 
 
 def reproduce_pathak_adult(
@@ -97,7 +90,6 @@ def reproduce_pathak_adult(
     progress: Progress = silent,
 ) -> PaperResult:
     """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting."""
-    options.check()
     if options.quick:
         options = replace(options, deals=min(2, options.deals), draws=min(5, options.draws))
     start = time.perf_counter()

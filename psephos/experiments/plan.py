@@ -15,7 +15,7 @@ import numpy as np
 
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.psgd.agreement import DescentOptions, agree
-from psephos.options import option
+from psephos.options import OneOrMore, TwoOrMore, option
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -49,11 +49,13 @@ class PlanOptions(KeyOptions, BallotOptions, MachineOptions):
     protocol: Literal["tally", "average", "psgd"] = option(
         "tally", "tally (votes), average (parameters) or psgd (a descent, all steps)."
     )
-    parties: int = option(MISSING, "Number of data owners, M.")
-    samples: int | None = option(None, "Auxiliary samples, N, that a tally votes on.", shown="required for a tally")
-    classes: int = option(2, "Number of classes, K.")
-    features: int = option(100, "Number of features, d.")
-    steps: int = option(200, "Number of steps of psgd, T.")
+    parties: TwoOrMore = option(MISSING, "Number of data owners, M.")
+    samples: OneOrMore | None = option(
+        None, "Auxiliary samples, N, that a tally votes on.", shown="required for a tally"
+    )
+    classes: TwoOrMore = option(2, "Number of classes, K.")
+    features: OneOrMore = option(100, "Number of features, d.")
+    steps: OneOrMore = option(200, "Number of steps of psgd, T.")
     degree: int | None = option(
         None,
         "Degree of the key (Damgard-Jurik), 1 to 4.",
@@ -65,13 +67,11 @@ class PlanOptions(KeyOptions, BallotOptions, MachineOptions):
 
     def check(self) -> None:
         """Check the options; `spec` checks those of a protocol."""
-        if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
+        if not 1 <= self.threshold <= self.holders <= self.parties:
             raise InvalidParameter(
-                "a run has at least 2 parties and 1 <= threshold <= holders <= parties, not "
-                f"{self.parties}, {self.threshold} and {self.holders}"
+                f"a run has 1 <= threshold <= holders <= parties, not {self.threshold}, {self.holders} and "
+                f"{self.parties}"
             )
-        if min(self.workers, self.features, self.steps) < 1 or self.classes < 2:
-            raise InvalidParameter("workers, features and steps are at least 1, classes at least 2")
         if self.proofs == "valid" and self.randomness == "full":
             raise InvalidParameter("ballots are proved valid in randomness modes half and short, not in full")
         check_key_bits(self.key_bits, test_key=self.test_key)
@@ -84,7 +84,7 @@ class PlanOptions(KeyOptions, BallotOptions, MachineOptions):
 
 
 def _tally(options: PlanOptions) -> TallySpec:
-    if options.samples is None or options.samples < 1:
+    if options.samples is None:
         raise InvalidParameter("a tally is about auxiliary samples: --samples N, at least 1")
     return TallySpec(AuxiliarySet(np.zeros((options.samples, options.features))), options.classes)
 

@@ -23,9 +23,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from psephos.curator.psgd import bounds as bounds
@@ -33,7 +34,7 @@ from psephos.curator.psgd.agreement import Agreement, DescentGuarantee, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.data.datasets import load
 from psephos.data.preprocessing import PublicScaler
-from psephos.options import option
+from psephos.options import OneOrMore, option
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
@@ -128,26 +129,17 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
 class SweepOptions(KeyOptions):
     """Options of a sweep; `name` is a key of `EXPERIMENTS`."""
 
-    name: str = option("rajkumar-simulated")
+    name: Literal["rajkumar-simulated", "rajkumar-wdbc"] = option("rajkumar-simulated")
     quick: bool = option(False, "Two data sets, one draw, 1,000 steps: nothing to cite.")
-    datasets: int = option(5, "Random data sets, or folds.")
-    draws: int = option(2, "Noise draws for each of them.")
-    lambdas: tuple[float, ...] = option((0.1, 0.01), "Ridges.")
-    epsilons: tuple[float, ...] = option((0.1, 0.2), "Of each release.")
+    datasets: OneOrMore = option(5, "Random data sets, or folds.")
+    draws: OneOrMore = option(2, "Noise draws for each of them.")
+    lambdas: Annotated[tuple[float, ...], Meta(min_length=1)] = option((0.1, 0.01), "Ridges.")
+    epsilons: Annotated[tuple[float, ...], Meta(min_length=1)] = option((0.1, 0.2), "Of each release.")
     delta: float = option(0.05, "The paper's.")
     steps: int = option(10_000, "Of PSGD.")
     transcript_steps: int = option(100, "The number of steps of the variant whose guarantee covers the transcript.")
     seed: int = option(0, "The seed of splits and noise.")
     check_steps: int = option(2, "Encrypted steps per run, 0 for none.", group="Encryption")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.name not in EXPERIMENTS:
-            raise InvalidParameter(
-                f"an experiment of Rajkumar 2012 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}"
-            )
-        if self.datasets < 1 or self.draws < 1 or not self.lambdas or not self.epsilons:
-            raise InvalidParameter("a sweep has at least one data set, draw, lambda and epsilon")
 
     @property
     def shortened(self) -> SweepOptions:

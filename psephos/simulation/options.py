@@ -23,7 +23,7 @@ from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
 from psephos.data.partition import DataOptions, one_of
 from psephos.data.splits import Split
-from psephos.options import Options, option, refuse_unread
+from psephos.options import OneOrMore, Options, option, refuse_unread
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import NoiseFrom, contributors
 from psephos.protocol.encrypted_sum.rounds import Proofs
@@ -87,7 +87,7 @@ class BallotOptions(Options):
 class MachineOptions(Options):
     """How much of this machine is used."""
 
-    workers: int = option(
+    workers: OneOrMore = option(
         None,
         "The most processes; up to 96 parties take one.",
         group="Machine",
@@ -132,8 +132,6 @@ class RunOptions(KeyOptions, DataOptions):
         """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         check_key_bits(self.key_bits, test_key=self.test_key)
-        if (workers := vars(self).get("workers", 1)) < 1:
-            raise InvalidParameter(f"--workers must be at least 1, not {workers}")
 
 
 @dataclass(frozen=True, kw_only=True)
