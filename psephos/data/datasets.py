@@ -89,7 +89,7 @@ class _Files(NamedTuple):
 
     folder: str
     home: str
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...]
 
 
 _HAR_ZIP = "UCI HAR Dataset.zip"
@@ -104,7 +104,7 @@ _SETS: Mapping[str, _Files] = {
     "kdd99": _Files(
         "kdd99", "http://kdd.ics.uci.edu/databases/kddcup99/", ("kddcup.data_10_percent.gz", "corrected.gz")
     ),
-    "url": _Files("url", "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"),
+    "url": _Files("url", "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz", ("url_svmlight.tar.gz",)),
 }
 
 _DIGESTS = {
@@ -216,15 +216,15 @@ def make_synthetic(
 _HAR_CLASSES = ("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING")
 
 
-def _find(name: str, folder: Path, files: Sequence[str] = ()) -> list[Path]:
+def _find(name: str, folder: Path) -> list[Path]:
     """Return the paths of the files of a data set, each in the data set's folder below `folder` or in `folder`."""
     known = _SETS[name]
-    files, below = files or known.names, folder / known.folder
-    paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
-    missing = [f for f, path in zip(files, paths, strict=True) if path is None]
+    below = folder / known.folder
+    paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in known.names]
+    missing = [f for f, path in zip(known.names, paths, strict=True) if path is None]
     if missing:
         call = f'from psephos.data.datasets import download; download("{name}")'
-        automatic = f", or fetch them: python -c '{call}'" if known.names else ""
+        automatic = f", or fetch them: python -c '{call}'" if name != "url" else ""
         raise DataSetMissingError(
             f"data set {name!r}: {', '.join(missing)} not found in {below} or {folder}; published at {known.home}; "
             f"put the files there, or name their folder by --data-dir or PSEPHOS_DATA{automatic}"
@@ -298,9 +298,10 @@ def _numbers(text: bytes) -> NDArray[np.float64]:
 
 
 # The 41 attributes of KDD-99, by position (kddcup.names). Seven are symbolic; four of those are 0/1 by definition.
-_KDD_SYMBOLIC = {1: "protocol_type", 2: "service", 3: "flag"}
-_KDD_BINARY = (6, 11, 20, 21)  # land, logged_in, is_host_login, is_guest_login
-_KDD_NUMERIC = tuple(c for c in range(41) if c not in _KDD_SYMBOLIC and c not in _KDD_BINARY)
+_KDD_WORDS = [1, 2, 3]  # protocol_type, service, flag
+_KDD_BINARY = [6, 11, 20, 21]  # land, logged_in, is_host_login, is_guest_login
+_KDD_NUMERIC = [c for c in range(41) if c not in (*_KDD_WORDS, *_KDD_BINARY)]
+_KDD_OTHER = "any other service"
 
 
 def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
@@ -308,82 +309,48 @@ def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     # Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which: 34 numeric + 3 protocols + 67 services +
     # 11 flags + 4 pairs. The training file has 66 services; the 67th column means any other one, since a vocabulary
     # must not come from the test file. float32, since 805,050 dense rows take 792 MB in float64.
-    names, paths = _SETS["kdd99"].names, _find("kdd99", folder)
-    train = _KddTable(_check(published[names[0]], content_of(paths[0]), paths[0]))
-    vocabulary = {c: sorted({row[c] for row in train.rows}) for c in _KDD_SYMBOLIC}
-    X_train, y_train = train.encode(vocabulary)
-    del train
-    X_test, y_test = _KddTable(_check(published[names[1]], content_of(paths[1]), paths[1])).encode(vocabulary)
+    import pandas as pd
+    from sklearn.preprocessing import OneHotEncoder
+
+    known: list[list[Any]] = []
+    parts = []
+    for name, path in zip(_SETS["kdd99"].names, _find("kdd99", folder), strict=True):
+        text = io.BytesIO(_check(published[name], content_of(path), path))
+        table = pd.read_csv(text, header=None, keep_default_na=False)
+        known = known or [sorted(table[column].unique()) for column in _KDD_WORDS]
+        protocols, services, flags = known
+        table[2] = table[2].where(table[2].isin(services), _KDD_OTHER)
+        categories = [protocols, [*services, _KDD_OTHER], flags, *[[0, 1]] * len(_KDD_BINARY)]
+        encoder = OneHotEncoder(categories=categories, dtype=np.float32, sparse_output=False)
+        try:
+            symbols = encoder.fit_transform(table[_KDD_WORDS + _KDD_BINARY])
+        except ValueError as error:
+            raise DataError(f"{path} has a protocol or flag that the training file does not have: {error}") from None
+        X = np.concatenate([table[_KDD_NUMERIC].to_numpy(np.float32), symbols], axis=1)
+        parts.append((X, (table[41] != "normal.").to_numpy(np.int64)))
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
-    return Dataset("kdd99", X_train, y_train, X_test, y_test, ("normal", "attack"), source)
+    return Dataset("kdd99", *parts[0], *parts[1], ("normal", "attack"), source)
 
 
-class _KddTable:
-    """The rows of a KDD-99 file. Two rows in three are repetitions, so each distinct row is parsed once and copied."""
-
-    def __init__(self, text: bytes) -> None:
-        distinct: dict[bytes, int] = {}
-        lines = text.splitlines()
-        self.place = np.fromiter((distinct.setdefault(line, len(distinct)) for line in lines), np.int64, len(lines))
-        self.rows = [line.split(b",") for line in distinct]
-        if any(len(row) != 42 for row in self.rows):
-            raise DataError("a row of KDD-99 has not 41 attributes and a label")
-
-    def encode(self, vocabulary: Mapping[int, list[bytes]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        numeric = np.array([[float(row[c]) for c in _KDD_NUMERIC] for row in self.rows], np.float32)
-        blocks = [numeric]
-        for column, words in vocabulary.items():
-            index = {word: i for i, word in enumerate(words)}
-            unseen = len(words)
-            one_hot = np.eye(unseen + 1, dtype=np.float32)[[index.get(row[column], unseen) for row in self.rows]]
-            if _KDD_SYMBOLIC[column] != "service":  # protocols and flags have no column for other values
-                if one_hot[:, unseen].any():
-                    raise DataError(f"KDD-99: a {_KDD_SYMBOLIC[column]} that the training file does not have")
-                one_hot = one_hot[:, :unseen]
-            blocks.append(one_hot)
-        for column in _KDD_BINARY:
-            blocks.append(np.eye(2, dtype=np.float32)[[int(row[column]) for row in self.rows]])
-        attack = np.array([row[41] != b"normal." for row in self.rows], np.int64)
-        return np.concatenate(blocks, axis=1)[self.place], attack[self.place]
+_URL_DAYS = 10
+"""Days of training, and of testing after them (Hamm 2016, 6.3)."""
 
 
 def _load_url(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
-    """Load the malicious URL data, days 0 to 9 for training and 10 to 19 for testing (Hamm 2016, 6.3)."""
-    return load_url_days(folder, range(10), range(10, 20))
+    """Load 20 days of the malicious URL data (Ma et al. 2009), CSR (n, 3,231,961); label 1 is malicious.
 
-
-def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Sequence[int] = ()) -> Dataset:
-    """Load days, 0 to 120, of the malicious URL data (Ma et al. 2009), CSR (n, 3,231,961); label 1 is malicious.
-
-    No digest of the day files has been published. It is therefore checked that every row is complete and in range, and
-    for an archive also its own checksum. `folder` has the day files DayN.svm, itself or in url/, url_svmlight/ or
-    url/url_svmlight/; or the authors' archive url_svmlight.tar.gz, itself or in url/.
+    No digest of it has been published. It is therefore checked that every row is complete and in range, and the
+    archive's own checksum.
     """
-    folder = Path(folder)
-    if not train or set(train) & set(test) or not all(0 <= day <= 120 for day in [*train, *test]):
-        raise InvalidParameter("days of the URL data are 0 to 120, at least one for training, none in both lists")
-    texts = _url_texts(folder, [*train, *test])
-    parts = [_url_part(days, texts) for days in (train, test) if days]
-    X_test, y_test = parts[1] if test else (None, None)
+    (archive,) = _find("url", folder)
+    texts = _from_archive(archive, {f"Day{day}.svm": day for day in range(2 * _URL_DAYS)})
+    parts = [_url_part(range(start, start + _URL_DAYS), texts) for start in (0, _URL_DAYS)]
     source = "Ma, Saul, Savage, Voelker, Identifying Suspicious URLs, ICML 2009"
-    return Dataset("url", *parts[0], X_test, y_test, ("benign", "malicious"), source)
+    return Dataset("url", *parts[0], *parts[1], ("benign", "malicious"), source)
 
 
-def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
-    """Return the content of the file of each day; raises as `load_url_days`."""
-    names = {day: f"Day{day}.svm" for day in days}
-    for place in (folder / "url", folder, folder / "url" / "url_svmlight", folder / "url_svmlight"):
-        if all((place / name).is_file() for name in names.values()):
-            return {day: content_of(place / name) for day, name in names.items()}
-    for archive in (folder / "url" / "url_svmlight.tar.gz", folder / "url_svmlight.tar.gz"):
-        if archive.is_file():
-            return _from_archive(archive, names)
-    _find("url", folder, list(names.values()))
-    raise DataSetMissingError(f"data set 'url': the day files are spread over several folders below {folder}")
-
-
-def _from_archive(archive: Path, names: Mapping[int, str]) -> dict[int, bytes]:
-    days = {name: day for day, name in names.items()}
+def _from_archive(archive: Path, days: Mapping[str, int]) -> dict[int, bytes]:
+    """Return the content of the file of each day; `days` by the name of the file."""
     texts: dict[int, bytes] = {}
     try:
         with gzip.open(archive) as unpacked:
@@ -444,11 +411,10 @@ def download(
     Files that are present and correct are not downloaded again. A file gets its name only after it has passed the
     checks of `load`, so a failed download leaves nothing behind.
     """
-    downloadable = [known for known, files in _SETS.items() if files.names]
-    if name not in downloadable:
+    if name not in _SETS or name == "url":
         raise InvalidParameter(
-            f"only {', '.join(downloadable)} can be downloaded, not {name!r} (url, at {_SETS['url'].home}, has no "
-            "published checksum: fetch it by hand, and see load_url_days)"
+            f"only adult, har and kdd99 can be downloaded, not {name!r} (url, at {_SETS['url'].home}, has no published "
+            "checksum: fetch it by hand)"
         )
     known = _SETS[name]
     folder = data_folder(data_dir) / known.folder

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from psephos.data import datasets
-from psephos.data.datasets import NAMES, PUBLISHED, DataFile, Dataset, data_folder, load_url_days, make_synthetic
+from psephos.data.datasets import NAMES, PUBLISHED, DataFile, Dataset, data_folder, make_synthetic
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
 A9A = b"-1 3:1 11:1 \n+1 5:1 123:1 \n-1 1:1 \n"
@@ -82,8 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "har/UCI HAR Dataset.zip": har_archive(HAR),
         "kdd99/kddcup.data_10_percent.gz": gzip.compress(KDD, mtime=0),
         "kdd99/corrected.gz": gzip.compress(KDD_TEST, mtime=0),
-        "url/Day45.svm": DAY,
-        "url/Day46.svm": b"+1 2:1\n",
+        "url/url_svmlight.tar.gz": url_archive(Day10=b"+1 2:1\n"),
     }
     monkeypatch.delenv("PSEPHOS_DATA", raising=False)
     for name, content in files.items():
@@ -147,46 +146,46 @@ def test_kdd99_takes_its_categories_from_the_training_file(folder: Path) -> None
 def test_kdd99_refuses_an_unknown_protocol_in_the_test_file(folder: Path) -> None:
     text = kdd_row("http", "normal.", protocol="sctp")
     (folder / "kdd99" / "corrected.gz").write_bytes(gzip.compress(text))
-    with pytest.raises(DataError, match="protocol_type"):
+    with pytest.raises(DataError):
         load("kdd99", folder, published=expected(**{"corrected.gz": text}))
 
 
-def test_url_days_are_read(folder: Path) -> None:
-    data = load_url_days(folder, [45], [46])
-    assert data.X_train.shape == (2, 3_231_961)
-    assert data.y_train.tolist() == [0, 1]
+def url_archive(**changed: bytes) -> bytes:
+    """The authors' archive, of small days, some of them changed or (empty) left out."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, text in {"FeatureTypes": b"1\n", **{f"Day{day}": DAY for day in range(21)}, **changed}.items():
+            info = tarfile.TarInfo(f"url_svmlight/{name}.svm")
+            info.size = len(text)
+            if text:
+                archive.addfile(info, io.BytesIO(text))
+    return out.getvalue()
+
+
+def test_url_archive_is_read(folder: Path) -> None:
+    data = load("url", folder)
+    assert data.X_train.shape == (20, 3_231_961)
+    assert data.y_train.tolist() == [0, 1] * 10
     assert data.X_train[0, 3] == 0.5
     assert data.X_train[0, 3_231_960] == 1
-    assert data.X_test.shape == (1, 3_231_961)
-    assert load_url_days(folder, [45, 46]).X_test is None
+    assert data.X_test.shape == (19, 3_231_961)
+    assert data.y_test is not None
+    assert data.y_test.tolist() == [1] + [0, 1] * 9
 
 
-def test_url_from_the_authors_archive(folder: Path) -> None:
-    with tarfile.open(folder / "url_svmlight.tar.gz", "w:gz") as archive:
-        for name in ("url_svmlight/FeatureTypes", "url_svmlight/Day3.svm"):
-            info = tarfile.TarInfo(name)
-            info.size = len(DAY)
-            archive.addfile(info, io.BytesIO(DAY))
-    assert load_url_days(folder, [3]).y_train.tolist() == [0, 1]
-    with pytest.raises(DataError, match=r"Day4\.svm"):
-        load_url_days(folder, [3], [4])
-    path = folder / "url_svmlight.tar.gz"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match="damaged"):
-        load_url_days(folder, [3])
-
-
-@pytest.mark.parametrize(("train", "test"), [([], [1]), ([1], [1]), ([121], []), ([-1], [])])
-def test_invalid_url_days_are_refused(folder: Path, train: list[int], test: list[int]) -> None:
-    with pytest.raises(InvalidParameter):
-        load_url_days(folder, train, test)
+def test_incomplete_url_archives_are_refused(folder: Path) -> None:
+    path = folder / "url" / "url_svmlight.tar.gz"
+    for damaged, named in ((path.read_bytes()[:-20], "damaged"), (url_archive(Day4=b""), r"Day4\.svm")):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=named):
+            load("url", folder)
 
 
 @pytest.mark.parametrize("text", [DAY[:-1], b"+1 0:1\n", b"+2 1:1\n", b"+1 3231962:1\n", b"+1 x\n"])
 def test_damaged_url_files_are_refused(folder: Path, text: bytes) -> None:
-    (folder / "url" / "Day45.svm").write_bytes(text)
-    with pytest.raises(DataError, match="Day45"):
-        load_url_days(folder, [45])
+    (folder / "url" / "url_svmlight.tar.gz").write_bytes(url_archive(Day15=text))
+    with pytest.raises(DataError, match="Day15"):
+        load("url", folder)
 
 
 # -- damage
