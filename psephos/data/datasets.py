@@ -327,7 +327,7 @@ def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
         except ValueError as error:
             raise DataError(f"{path} has a protocol or flag that the training file does not have: {error}") from None
         X = np.concatenate([table[_KDD_NUMERIC].to_numpy(np.float32), symbols], axis=1)
-        parts.append((X, (table[41] != "normal.").to_numpy(np.int64)))
+        parts.append((X, np.asarray(table[41] != "normal.", np.int64)))
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", *parts[0], *parts[1], ("normal", "attack"), source)
 
