@@ -36,7 +36,7 @@ from psephos.curator.statistic import (
     release_sum,
 )
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.own_data import OwnDataGrid
+from psephos.protocol.grids.own_data import OwnDataGrid, unit_rows
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
@@ -235,12 +235,8 @@ class RiskClassifier(VoteClassifier):
             raise InvalidParameter(f"over_norm must be 'refuse' or 'clip', not {self.over_norm!r}")
         rows = super()._rows(X, reset=reset)
         if self.over_norm == "clip":
-            # In units of the row's largest entry, so that no square overflows or underflows.
-            top = np.abs(rows).max(axis=1, keepdims=True)
-            top[top == 0] = 1
-            unit = rows / top
-            norms = np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)  # at least 1 but for rows of zeros
-            rows = np.where(norms * top > 1, unit / norms, rows)
+            unit = unit_rows(rows)
+            rows = np.where(np.abs(rows) > np.abs(unit), unit, rows)
         return rows
 
     def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:

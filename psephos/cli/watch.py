@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -41,16 +42,21 @@ def watch(
     from psephos.protocol.board.address import open_board
     from psephos.specs.registry import read_study
     from psephos.specs.study import StudyTerms
-    from psephos.study.monitor import Follower, verifier
+    from psephos.study.monitor import Follower
     from psephos.study.samples import PublicSamples
+    from psephos.study.verify import examine
 
     agreement = read_study(study)
     existing(board)
     follower = Follower(agreement, lambda: open_board(board, agreement.digest))
     if public is not None:
         samples = PublicSamples.of(agreement, public)
-        terms, check = StudyTerms(agreement, samples), verifier(agreement, samples)
-        follower = Follower(agreement, lambda: open_board(board, agreement.digest), terms, check=check)
+        follower = Follower(
+            agreement,
+            lambda: open_board(board, agreement.digest),
+            StudyTerms(agreement, samples),
+            check=lambda opened: [asdict(each) for each in examine(agreement, samples, opened).checks],
+        )
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

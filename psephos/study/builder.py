@@ -185,11 +185,13 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     spec = spec_of(StudyTerms(study, samples))
     if options.degree is None:
         study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
-    if study.proofs == "valid":
+    try:
         spec.check_proofs(study.key_bits, study.degree, len(study.roster))
-    if options.proofs is None and _can_be_proved(study, spec):
-        study = replace(study, proofs="valid")
-    return study, samples
+    except InvalidParameter:
+        if study.proofs == "valid":
+            raise
+        return study, samples
+    return study if options.proofs else replace(study, proofs="valid"), samples
 
 
 def _stated(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -206,15 +208,6 @@ def _read_files(
     path = Path(options.public)
     samples = PublicSamples.read(path, options.label, options.ignore, options.text, predicts_number=numeric)
     return samples, evaluated
-
-
-def _can_be_proved(study: Study, spec: Spec) -> bool:
-    """Return whether there is a proof that ballots of a study are valid."""
-    try:
-        spec.check_proofs(study.key_bits, study.degree, len(study.roster))
-    except InvalidParameter:
-        return False
-    return True
 
 
 def _check_cards(options: NewOptions, kind: type[Spec], parties: int) -> None:

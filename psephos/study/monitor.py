@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psephos.parties.ceremony import CEREMONY_KINDS
@@ -31,7 +31,6 @@ from psephos.specs.registry import noise_from
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
 from psephos.study.roles import reader_role
-from psephos.study.samples import PublicSamples
 
 _LOG_LENGTH = 500
 """Lines of the log that are kept; the board has all of them, and the page shows the last 100."""
@@ -441,10 +440,3 @@ class Follower:
             lines.append(f"  WARNING: {record['missing']}")
         end = f"result: SHA-256 {self.result}" if self.result else "no result" if self.over else "no result yet"
         return "\n".join([*lines, end]) + "\n"
-
-
-def verifier(study: Study, samples: PublicSamples) -> Callable[[Board], list[dict[str, Any]]]:
-    """Return a function that makes the checks of a study on its board."""
-    from psephos.study.verify import verify
-
-    return lambda board: [asdict(check) for check in verify(study, samples, board)]

@@ -227,7 +227,7 @@ class MemberRunner:
                     if not patient or isinstance(error, JournalError):
                         raise
                     self._notify(running.agent.role.name, f"cannot go on yet: {error}", type(error).__name__)
-                self._since(running, restart=True)
+                self._wait(running, restart=True)
             self._report(running)
         if self.released is None:
             self._write_release()
@@ -238,7 +238,8 @@ class MemberRunner:
     def _due(self, running: RunningRole) -> bool:
         """Return whether the role's wait is over."""
         agent = running.agent
-        waited = self._clock() - self._since(running)
+        began, tried = self._wait(running)
+        waited = self._clock() - began
         role, state = _now(agent)
         if agent.role.is_ready(agent.state):
             return True
@@ -247,25 +248,21 @@ class MemberRunner:
                 bool(self.study.closes) and self._clock() >= datetime.fromisoformat(self.study.closes).timestamp()
             )
             # A vote that could not be closed, for too few ballots, is tried again after a while.
-            return closing and (waited >= self.study.patience or not self._tried(running))
+            return closing and (waited >= self.study.patience or not tried)
         return waited >= self.study.patience
 
-    def _key(self, running: RunningRole) -> list[Any]:
-        """Return what identifies a wait: a new one begins when the role signs an entry."""
-        return [running.agent.state.stage, type(_now(running.agent)[1]).__name__, running.agent.signed_entries]
+    def _wait(self, running: RunningRole, *, restart: bool = False) -> tuple[float, bool]:
+        """Return when the wait began, in seconds since 1970, and whether its end was tried before.
 
-    def _tried(self, running: RunningRole) -> bool:
-        """Return whether the end of this wait was tried before."""
+        Both are in the role's store and survive a restart. A new wait begins when the role signs an entry.
+        """
+        agent = running.agent
+        key = [agent.state.stage, type(_now(agent)[1]).__name__, agent.signed_entries]
         wait = json.loads(running.store.get("play", b"since") or b"[]")
-        return bool(wait) and wait[0] == self._key(running) and bool(wait[2])
-
-    def _since(self, running: RunningRole, *, restart: bool = False) -> float:
-        """Return when the wait began, in seconds since 1970; it is in the role's store and survives a restart."""
-        key, wait = self._key(running), json.loads(running.store.get("play", b"since") or b"[]")
         if restart or not wait or wait[0] != key or wait[1] > self._clock():
             wait = [key, self._clock(), restart]
             running.store.put("play", b"since", json.dumps(wait).encode())
-        return float(wait[1])
+        return float(wait[1]), bool(wait[2])
 
     # -- reports
 

@@ -141,15 +141,11 @@ def _write_data(output: Path, parties: list[str]) -> None:
     test.to_csv(output / "test.csv", index=False)
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment of a member's process, with one thread: libraries would start one for each core."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
-
 def _start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # not a thread for each core
     with (folder / f"{name}.log").open("wb") as log:
         command = [sys.executable, "-m", "psephos", "--log-level", "info", *words]
-        return subprocess.Popen(command, cwd=folder, env=_environment(), stdout=log, stderr=log)  # noqa: S603
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)  # noqa: S603
 
 
 def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], start: float) -> None:

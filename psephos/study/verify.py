@@ -145,11 +145,6 @@ class BoardEvidence:
         return [entry for entry in self.entries if any(entry.is_a(kind) for kind in kinds)]
 
 
-def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> list[StudyCheck]:
-    """Return all checks of a study; arguments and errors as in `examine`."""
-    return examine(study, samples, board, curator).checks
-
-
 def examine(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> BoardEvidence:
     """Make every check of a study that can be made, and return them with what they found.
 
@@ -361,17 +356,16 @@ def _sum(  # wide: what a reader made of a sum
     evidence: BoardEvidence,
 ) -> None:
     """Check one encrypted sum."""
-    evidence.round, evidence.steps = reader.round, 1
-    evidence.product = reader.product(state.state)
-    evidence.counted = evidence.product.parties
+    round_, product = evidence.round, evidence.product = reader.round, reader.product(state.state)
+    evidence.steps, evidence.counted = 1, product.parties
     evidence.counted_sums = Counter(evidence.counted)
     evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
-    _ballots(study, refused, evidence)
-    _confirmations(refused, evidence)
-    _opening(study, as_curator, refused, evidence)
+    _ballots(round_, product, study, refused, evidence)
+    _confirmations(round_, product, refused, evidence)
+    _opening(product, study, as_curator, refused, evidence)
     if not (study.sum_is_public or spec_class(study.protocol).joint):
-        _exposure(study, evidence)
-    _lies(study, refused, evidence)
+        _exposure(round_, product, study, evidence)
+    _lies(round_, product, study, refused, evidence)
 
 
 def _series(
@@ -416,34 +410,31 @@ def _shares(
     return evidence.note(what, "holds", summary)
 
 
-def _ballots(study: Study, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
+def _ballots(
+    round_: Round, product: BallotProduct, study: Study, refused: Sequence[Refusal], evidence: BoardEvidence
+) -> None:
     what = f"ballots: signatures, proofs ({study.proofs}), and their product"
-    assert evidence.round is not None
-    assert evidence.product is not None
-    summary = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
-    if evidence.round.holder_noise:
-        summary += (
-            f"; {evidence.product.addends - len(evidence.product)} of {len(study.holders)} holders have added noise"
-        )
+    summary = f"{len(product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
+    if round_.holder_noise:
+        summary += f"; {product.addends - len(product)} of {len(study.holders)} holders have added noise"
     summary += _and_refused(refused, Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE)
     return evidence.note(what, "holds" if evidence.counted else "not checked", summary)
 
 
-def _confirmations(refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
+def _confirmations(round_: Round, product: BallotProduct, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
     what = "confirmations of one product"
-    assert evidence.round is not None
-    assert evidence.product is not None
     if evidence.closed is None:
         return evidence.note(what, "not checked", "the vote is open")
-    agreed = evidence.closed.agreeing(evidence.product.digest)
-    enough = len(agreed) >= evidence.round.confirmations
-    count = f"{len(agreed)} of at least {evidence.round.confirmations}"
+    agreed = evidence.closed.agreeing(product.digest)
+    enough = len(agreed) >= round_.confirmations
+    count = f"{len(agreed)} of at least {round_.confirmations}"
     return evidence.note(what, "holds" if enough else "not checked", count + _and_refused(refused, Kind.CONFIRMATION))
 
 
-def _opening(study: Study, as_curator: bool, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
+def _opening(
+    product: BallotProduct, study: Study, as_curator: bool, refused: Sequence[Refusal], evidence: BoardEvidence
+) -> None:
     what = "partial decryptions: proofs, and what they open"
-    assert evidence.product is not None
     if evidence.closed is None:
         return evidence.note(what, "not checked", "the vote is open")
     if not as_curator and not study.sum_is_public:
@@ -455,22 +446,20 @@ def _opening(study: Study, as_curator: bool, refused: Sequence[Refusal], evidenc
     if len(parts) < study.threshold:
         return evidence.note(what, "not checked", f"{len(parts)} of {study.threshold} are there{more}")
     try:
-        evidence.opened = open_product(evidence.product, parts)
+        evidence.opened = open_product(product, parts)
     except PsephosError as error:
         return evidence.note(what, "fails", f"{error}{more}")
     text = f"holders {sorted(evidence.openers)} open a sum of {evidence.opened.ballots} ballots{more}"
     return evidence.note(what, "holds", text)
 
 
-def _exposure(study: Study, evidence: BoardEvidence) -> None:
+def _exposure(round_: Round, product: BallotProduct, study: Study, evidence: BoardEvidence) -> None:
     """Check that fewer holders than open an exact sum have put their partial decryptions where everybody reads them."""
-    assert evidence.round is not None
-    assert evidence.product is not None
-    columns, digest, exposed = evidence.product.columns, evidence.product.digest, set[int]()
-    for _, part in _parts_in_clear(evidence):
+    columns, digest, exposed = product.columns, product.digest, set[int]()
+    for _, part in _parts_in_clear(round_, evidence):
         if part.product_digest == digest and part.holder not in exposed:
             with contextlib.suppress(PsephosError):
-                check_opening(evidence.round, part.holder, columns, part.values, part.proof)
+                check_opening(round_, part.holder, columns, part.values, part.proof)
                 exposed.add(part.holder)
     evidence.exposed = tuple(sorted(exposed))
     if exposed:
@@ -481,26 +470,24 @@ def _exposure(study: Study, evidence: BoardEvidence) -> None:
         evidence.note(what, "fails" if enough else "misconduct", text, culprits)
 
 
-def _parts_in_clear(evidence: BoardEvidence) -> Iterator[tuple[str, PartialDecryption]]:
+def _parts_in_clear(round_: Round, evidence: BoardEvidence) -> Iterator[tuple[str, PartialDecryption]]:
     """Yield the well-formed partial decryptions of a round that everybody can read, each with its signer."""
-    assert evidence.round is not None
-    length = PartialDecryption.encoded_bytes(evidence.round)
+    length = PartialDecryption.encoded_bytes(round_)
     for author, data in evidence.readable:
         with contextlib.suppress(PsephosError):
-            yield author, PartialDecryption.decode(data[:length], evidence.round)
+            yield author, PartialDecryption.decode(data[:length], round_)
 
 
-def _lies(study: Study, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
+def _lies(
+    round_: Round, product: BallotProduct, study: Study, refused: Sequence[Refusal], evidence: BoardEvidence
+) -> None:
     """Name the holders that have signed what is not true of the product of the ballots, or have opened another one."""
-    assert evidence.round is not None
-    assert evidence.product is not None
-    named = [
-        (author, part.product_digest) for author, part in _parts_in_clear(evidence) if author == f"holder {part.holder}"
-    ]
+    parts = _parts_in_clear(round_, evidence)
+    named = [(author, part.product_digest) for author, part in parts if author == f"holder {part.holder}"]
     if evidence.closed is not None:
         named += [(f"holder {number}", digest) for number, digest in evidence.closed.confirmed]
-        named += [(each.entry.sender, _product_named_by(each.entry, evidence.round)) for each in refused]
-    others = {sender for sender, digest in named if digest not in (b"", evidence.product.digest)}
+        named += [(each.entry.sender, _product_named_by(each.entry, round_)) for each in refused]
+    others = {sender for sender, digest in named if digest not in (b"", product.digest)}
     wrong = {each.entry.sender for each in refused if isinstance(each.error, WrongPartialDecryptionError)}
     if evidence.opened is not None:
         wrong |= {f"holder {number}" for number in evidence.opened.wrong_holders}

@@ -54,7 +54,7 @@ from psephos.study.monitor import Follower
 from psephos.study.release import make_release
 from psephos.study.runner import MemberRunner
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import verify
+from psephos.study.verify import examine
 
 PARTIES = ("north", "south", "east")
 MEMBERS = (*PARTIES, "lab")
@@ -556,7 +556,7 @@ def test_a_failed_ceremony_ends_the_study_for_every_agent(consortium: Consortium
             play.run(until=lambda: next(looks, None) is None)  # noqa: B023 - called in this turn
         play.close()
     assert re.search(why, psephos("status", study_file, "--board", consortium / "board.sqlite"))
-    checks = verify(study, PublicSamples.of(study, consortium / "public.csv"), board)
+    checks = examine(study, PublicSamples.of(study, consortium / "public.csv"), board).checks
     assert any(check.verdict == "fails" and "holder 3" in check.found for check in checks)
 
 

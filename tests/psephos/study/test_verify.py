@@ -47,7 +47,7 @@ from psephos.study.monitor import Follower
 from psephos.study.release import make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, examine, verify
+from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, examine
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 from tests.tiers import sampled
 from tests.verifier.verifier import verify as second_verify
@@ -101,7 +101,7 @@ class Played:
             self.agents["curator"].on_idle()
 
     def checks(self, *, curator: bool = True) -> dict[str, StudyCheck]:
-        checks = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)
+        checks = examine(self.study, self.samples, self.board, self.stores["curator"] if curator else None).checks
         assert all(type(text) is str and text for check in checks for text in (check.what, check.found))
         assert {check.verdict for check in checks} <= {"holds", "fails", "not checked"}
         return {check.what.split(":")[0]: check for check in checks}
@@ -224,7 +224,7 @@ class Shaped(Tampering):
 
 def test_a_wrong_partial_decryption_is_named_and_the_study_completes(play: Callable[..., Played]) -> None:
     played = play(replacements={"holder 1": Shaped})
-    checks = verify(played.study, played.samples, played.board, played.stores["curator"])
+    checks = examine(played.study, played.samples, played.board, played.stores["curator"]).checks
     assert not [check for check in checks if check.verdict == "fails"]
     assert [check.culprits for check in checks if check.verdict == "misconduct"] == [("holder 1",)]
     assert any(check.what.startswith("partial decryptions") and check.verdict == "holds" for check in checks)
@@ -254,7 +254,7 @@ def before(
 def retold(played: Played, kind: Kind | None, *entries: tuple[str, bytes]) -> dict[str, StudyCheck]:
     """What an outsider finds where the log goes on otherwise, before its first message of a kind or after its end."""
     board = before(played, kind, *entries)
-    return {check.what.split(":")[0]: check for check in verify(played.study, played.samples, board)}
+    return {check.what.split(":")[0]: check for check in examine(played.study, played.samples, board).checks}
 
 
 @pytest.mark.parametrize("kind", [Kind.PUBLIC_KEY, None])
@@ -389,7 +389,7 @@ SHARES = "shares of the sum: published by everybody"
 
 def verdicts_of(played: Played, board: MemoryBoard | None = None, store: Store | None = None) -> dict[str, str]:
     """The verdict of every check, but for what nobody can check, which is the same for all."""
-    checks = verify(played.study, played.samples, board or played.board, store)
+    checks = examine(played.study, played.samples, board or played.board, store).checks
     never = 5 if played.study.uses_key else 4
     assert {check.verdict for check in checks[-never:]} == {"not checked"}
     return {check.what: check.verdict for check in checks[:-never]}
@@ -558,7 +558,7 @@ def test_a_second_result_fails(public: Played, honest: Played) -> None:
         other = first + b" "
         verdict = "misconduct" if played is public else "fails"  # it follows from the sum, or has noise of its own
         for later, failing in (((author, first),), 0), (((author, other),), 1), (((author, other), (author, first)), 1):
-            checks = verify(played.study, played.samples, before(played, None, *later))
+            checks = examine(played.study, played.samples, before(played, None, *later)).checks
             assert [check.verdict for check in checks].count(verdict) == failing
             assert [check.verdict for check in checks if "only one" in check.what] == [verdict] * failing
 
@@ -782,7 +782,7 @@ def test_the_worst_verdict_of_all_steps_is_shown(play: Callable[..., Played], st
     lie = data[:80] + bytes(10) + data[90:]
     sums = steps_of(played, Kind.PUBLISHED_SUM)[step]
     board = before(played, Kind.PARTIAL_DECRYPTION, (name, lie), *others, *sums, count=len(parts[0]) * step)
-    checks = {check.what: check for check in verify(played.study, played.samples, board)}
+    checks = {check.what: check for check in examine(played.study, played.samples, board).checks}
     assert checks[f"{PARTS}, in each of {1 + step} steps"].verdict == "not checked"
     assert found_of(played, board) == (set(), {name})
 
@@ -839,6 +839,7 @@ def test_every_output_of_a_study_states_the_same_delta(
     page = Follower(study, lambda: played.board)
     page.step()
     assert page.state()["terms"]["delta"] == delta
-    texts = (describe_study(study), card(study, model), as_text(study, verify(study, played.samples, played.board)))
+    checks = examine(study, played.samples, played.board).checks
+    texts = (describe_study(study), card(study, model), as_text(study, checks))
     for text in texts:
         assert pattern.findall(text) == [f"{delta:.3g}"]
