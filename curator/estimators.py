@@ -92,8 +92,27 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _PrivateClassifier(LinearClassifier):
-    """Base of the estimators that release with noise: randomness and the agreed classes."""
+class VoteClassifier(LinearClassifier):
+    """Base of the releases from public features and the parties' votes on them.
+
+    Parameters
+    ----------
+    epsilon : float or None, default=1.0
+        The privacy parameter, in (0, 64]. None: no noise, nothing is protected.
+    classes : sequence of distinct labels or None, default=None
+        The agreed classes, in the order of the columns of a table of counts. None: 0 to K - 1 for a table of counts;
+        for a list of labels the ones it holds, and that they occur is then disclosed whatever epsilon is.
+    random_state : int or None, default=None
+        None: noise from the operating system. An int: noise from a seeded generator, **for simulation only**: whoever
+        knows the seed can take the noise off again.
+
+    Attributes, besides those of scikit-learn
+    -----------------------------------------
+    sensitivity_ : what the noise covers (of the exact minimiser, when epsilon is None)
+    released_ : the release, or the plan it followed, with epsilon, delta and mechanism; None without noise
+    noise_source_ : 'system', 'simulation' or 'none'
+    parties_ : M
+    """
 
     epsilon: float | None = 1.0
     classes: ArrayLike | None = None
@@ -142,29 +161,6 @@ class _PrivateClassifier(LinearClassifier):
         if agreed.ndim != 1 or len(agreed) < 2 or len(np.unique(agreed)) != len(agreed):
             raise InvalidParameter("classes must be a list of at least two distinct labels")
         return agreed
-
-
-class VoteClassifier(_PrivateClassifier):
-    """Base of the releases from public features and the parties' votes on them.
-
-    Parameters
-    ----------
-    epsilon : float or None, default=1.0
-        The privacy parameter, in (0, 64]. None: no noise, nothing is protected.
-    classes : sequence of distinct labels or None, default=None
-        The agreed classes, in the order of the columns of a table of counts. None: 0 to K - 1 for a table of counts;
-        for a list of labels the ones it holds, and that they occur is then disclosed whatever epsilon is.
-    random_state : int or None, default=None
-        None: noise from the operating system. An int: noise from a seeded generator, **for simulation only**: whoever
-        knows the seed can take the noise off again.
-
-    Attributes, besides those of scikit-learn
-    -----------------------------------------
-    sensitivity_ : what the noise covers (of the exact minimiser, when epsilon is None)
-    released_ : the release, or the plan it followed, with epsilon, delta and mechanism; None without noise
-    noise_source_ : 'system', 'simulation' or 'none'
-    parties_ : M
-    """
 
     @abstractmethod
     def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,13 @@ from numpy.typing import NDArray
 from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate, shown
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.noise_plan import NoisePlan
+from psephos.curator.noise_plan import UNITS, NoisePlan, Unit
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.error_evaluation import ERROR_ROW, ErrorGrid
 from psephos.protocol.grids.evaluation import ROW, SHARE_BITS, ScoreGrid, ShareGrid
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 
 Array = NDArray[np.float64]
-Unit = Literal["record", "party"]
-UNITS: tuple[Unit, ...] = ("record", "party")
-"""What an evaluation protects: one row that is replaced, added or removed, or all that a party holds."""
-
 BINS = 10
 """Bins of the score where nobody says otherwise."""
 

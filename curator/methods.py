@@ -56,8 +56,7 @@ class ReleaseRequest:
 class SignalEstimator:
     """Computes on demand how much of a method's last release is signal."""
 
-    def __init__(self) -> None:
-        self._compute: Callable[[], Signal] | None = None
+    _compute: Callable[[], Signal] | None = None
 
     def __call__(self) -> Signal | None:
         return None if self._compute is None else self._compute()
@@ -68,25 +67,16 @@ class SignalEstimator:
         `laws` is how many times the law's noise is in the sum: for joint noise, shares by those that make up one law.
         """
         w, plan = fit_statistic(release), release.plan
-
-        def compute() -> Signal:
-            assert plan.mechanism is not None
-            energy = noise_energy(plan.mechanism, plan.unit, laws)
-            rows = plan.self_training.rows
-            return signal_of(release.T, rows @ plan.transform, decisions(w, rows), energy, falling=True)
-
-        self._compute = compute
+        assert plan.mechanism is not None
+        energy, rows = noise_energy(plan.mechanism, plan.unit, laws), plan.self_training.rows
+        self._compute = lambda: signal_of(release.T, rows @ plan.transform, decisions(w, rows), energy, falling=True)
         return w
 
     def note_perturbed(self, released: PerturbedClassifier, rows: Array) -> Array:
         """Record released parameters and the public rows (N, d), and return the parameters, (d,) or (K, d)."""
-        w = released.w
-
-        def compute() -> Signal:
-            scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # the same norm
-            return signal_of(scores, rows, decisions(w, rows), noise_energy(released.mechanism), falling=False)
-
-        self._compute = compute
+        w, energy = released.w, noise_energy(released.mechanism)
+        scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # the same norm
+        self._compute = lambda: signal_of(scores, rows, decisions(w, rows), energy, falling=False)
         return w
 
 

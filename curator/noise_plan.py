@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from psephos.protocol.privacy.mechanisms import (
     discrete_gaussian_variance,
 )
 from psephos.protocol.privacy.precision import rounded_up
+
+Unit = Literal["record", "party"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+"""What a step or an evaluation protects: one row that is replaced, added or removed, or all that a party holds."""
 
 JointNoise = DiscreteLaplace | DiscreteGaussian
 """The laws that parties can add in shares."""

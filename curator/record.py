@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic
-from psephos.curator.noise_plan import JointNoise, NoisePlan, check_mechanism, joint_noise
+from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -44,10 +44,6 @@ from psephos.protocol.privacy.mechanisms import check_epsilon, gaussian_sigma
 from psephos.protocol.privacy.precision import rounded_up
 
 Array = NDArray[np.float64]
-
-Unit = Literal["record", "party"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
-"""What a record step protects: one row that is replaced, added or removed, or all that a party holds."""
 
 ROWS_PER_PARTY = 1000
 """Announced rows of a party where nobody says otherwise."""
@@ -437,12 +433,10 @@ def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:
 
 def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
     """Decode a sum over `plan.parties` that already carries its noise, or is meant to have none."""
-    grid, sums = plan.grid, plan.values(total)
+    grid = plan.grid
     if grid.ball is not None:
-        sums = np.array(
-            [float(entry + plan.parties * int(c)) for entry, c in zip(total, grid.ball.centre, strict=True)]
-        )
-    values = sums / 2.0**ENTRY_BITS
+        total = [entry + plan.parties * int(c) for entry, c in zip(total, grid.ball.centre, strict=True)]
+    values = plan.values(total) / 2.0**ENTRY_BITS
     i, j = grid.pairs
     second = np.zeros((grid.coordinates, grid.coordinates))
     second[i, j] = values[grid.gradient_length :] / np.where(i == j, 1.0, _off_diagonal(grid))

@@ -11,12 +11,12 @@ whether it does must not depend on anybody's data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, cg
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import largest_row_norm
@@ -132,22 +132,17 @@ def smallest_tolerance(samples: int, features: int, classes: int, lam: float, lo
     return 8 * rounding_floor(samples, features, classes, norm_bound(loss, classes, lam), lam, loss)
 
 
-def _scores(features: Array, w: Array) -> Array:
-    scores: Array = features @ w.T
-    return scores
-
-
 def risk(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> float:
     """Compute the regularised empirical risk R(w) (Hamm 2016, equations 8 and 19); arguments are not checked.
 
     `features` (N, d), `targets` (N, K), and `w` (d,) for a binary loss, (K, d) for softmax.
     """
-    return float(loss.value(_scores(features, w), targets).mean() + lam / 2 * np.vdot(w, w))
+    return float(loss.value(features @ w.T, targets).mean() + lam / 2 * np.vdot(w, w))
 
 
 def gradient(features: Array, targets: Array, w: Array, lam: float, loss: Loss) -> Array:
     """Compute the gradient of R at w, of w's shape. Arguments as in `risk`."""
-    residual = loss.derivative(_scores(features, w), targets)
+    residual = loss.derivative(features @ w.T, targets)
     total: Array = residual.T @ features / len(features) + lam * w
     return total
 
@@ -186,42 +181,20 @@ def _hessian(features: Array, curvature: Array, lam: float, loss: Loss) -> Array
     return dense
 
 
-def _hessian_product(features: Array, curvature: Array, lam: float, loss: Loss) -> Callable[[Array], Array]:
-    """Return the function that multiplies the Hessian of R by a vector of w's shape."""
-
-    def product(v: Array) -> Array:
-        scores = _scores(features, v)
-        if loss.binary:
-            weighted = curvature * scores
-        else:
-            weighted = curvature * (scores - np.einsum("ik,ik->i", curvature, scores)[:, None])
-        result: Array = weighted.T @ features / len(features) + lam * v
-        return result
-
+def _hessian_product(features: Array, curvature: Array, lam: float, loss: Loss, v: Array) -> Array:
+    """Return the Hessian of R times a vector of w's shape."""
+    scores = features @ v.T
+    if loss.binary:
+        weighted = curvature * scores
+    else:
+        weighted = curvature * (scores - np.einsum("ik,ik->i", curvature, scores)[:, None])
+    product: Array = weighted.T @ features / len(features) + lam * v
     return product
-
-
-def _conjugate_gradients(product: Callable[[Array], Array], target: Array) -> Array:
-    """Solve H s = target approximately by conjugate gradients, to a tenth of the residual's norm."""
-    solution = np.zeros_like(target)
-    residual = target.copy()
-    direction = residual.copy()
-    size = start = float(np.vdot(residual, residual))
-    for _ in range(10 * target.size):
-        image = product(direction)
-        step = size / float(np.vdot(direction, image))
-        solution += step * direction
-        residual -= step * image
-        previous, size = size, float(np.vdot(residual, residual))
-        if size <= 0.01 * start:
-            break
-        direction = residual + (size / previous) * direction
-    return solution
 
 
 def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: float, loss: Loss) -> Array:
     """Return Newton's step s, the solution of H s = slope, of w's shape."""
-    curvature = loss.curvature(_scores(features, w), targets)
+    curvature = loss.curvature(features @ w.T, targets)
     if w.size <= _DENSE_LIMIT:
         try:
             factor = cho_factor(_hessian(features, curvature, lam, loss), overwrite_a=True, check_finite=False)
@@ -229,12 +202,14 @@ def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: flo
             return solution
         except LinAlgError:  # lambda is lost in the rounding of the Hessian
             pass
-    return _conjugate_gradients(_hessian_product(features, curvature, lam, loss), slope)
 
+    def product(v: Array) -> Array:
+        return _hessian_product(features, curvature, lam, loss, v.reshape(w.shape)).ravel()
 
-def _centred(w: Array, loss: Loss) -> Array:
-    """For softmax, subtract the mean of the rows of w."""
-    return w if loss.binary else w - w.mean(axis=0)
+    # Any approximate solution will do: it only has to lead downhill.
+    iterate, _ = cg(LinearOperator((w.size, w.size), product), slope.ravel(), rtol=0.1, atol=0.0)
+    step: Array = iterate.reshape(w.shape)
+    return step
 
 
 def minimise(
@@ -297,7 +272,9 @@ def minimise(
         step = _direction(table, goal, w, slope, lam, loss)
         t = 1.0
         while True:
-            candidate = _centred(w - t * step, loss)
+            candidate = w - t * step
+            if not loss.binary:
+                candidate -= candidate.mean(axis=0)
             new_slope, certified = _certified(table, goal, candidate, lam, loss, tilt)
             if certified <= max(best / 2, tolerance) or np.vdot(new_slope, step) >= 0:
                 break

@@ -138,8 +138,6 @@ def choose_method(
 
 def average_noise_share(features: int, classes: int, parties: int, epsilon: float) -> float:
     """Return the expected norm of the noise of clipped averaging over its radius, 2 D/(M epsilon)."""
-    if min(features, classes, parties, epsilon) <= 0:
-        raise InvalidParameter("the numbers of features, classes and parties and epsilon must be positive")
     return 2 * features * (1 if classes == 2 else classes) / (parties * epsilon)
 
 
@@ -162,15 +160,12 @@ def suggest_method(
             f"it starts from a model of the {labelled} labelled public rows, and asks the parties only where a private "
             "step is expected to improve it"
         )
-    if average_share <= LONGEST_NOISE and method in ("avg", "statistic"):
-        return (
-            None
-            if method == "avg"
-            else (
-                "avg",
-                "with so few features, its noise is small beside an average of linear classifiers, which keeps the "
-                "shares of the classes; the curator then sees the exact average",
-            )
+    if average_share <= LONGEST_NOISE and method == "avg":
+        return None
+    if average_share <= LONGEST_NOISE and method == "statistic":
+        return "avg", (
+            "with so few features, its noise is small beside an average of linear classifiers, which keeps the shares "
+            "of the classes; the curator then sees the exact average"
         )
     average: Literal["own-data", "whitened"] = "whitened" if parties < FEW_PARTIES else "own-data"
     linear = choose_method(learners, parties) != "vote-directions"

@@ -134,11 +134,6 @@ def radius(lam: float, classes: int = 2) -> float:
 # -- empirical risk minimisers (Hamm, Algorithms 1 and 2), party-level
 
 
-def _over_lambda(numerator: float, lam: float, parties: int = 1) -> float:
-    """Return numerator / (M lambda)."""
-    return numerator / (check_count(parties, "the number of parties") * check_positive(lam, "lambda"))
-
-
 def risk_minimiser(
     labels: Labels,
     loss: Loss,
@@ -164,11 +159,12 @@ def risk_minimiser(
     """
     soft, bounded = labels == "soft", loss != "lipschitz"
     step = {"logistic": 1.0, "lipschitz": 2.0, "softmax": math.sqrt(2)}[loss] * check_positive(rho, "rho")
-    value = _over_lambda(step, lam, parties if soft else 1)
+    ballots = check_count(parties, "the number of parties") if soft else 1
+    value = step / (ballots * check_positive(lam, "lambda"))
     if samples is not None:
         kept = check_count(samples, "the number of auxiliary samples") - 1
         if bounded:
-            value *= (kept + 2 * (parties if soft else 1)) / samples
+            value *= (kept + 2 * ballots) / samples
         else:
             value *= (kept + parties) / samples if soft else 1.0
     if bounded:
@@ -229,4 +225,4 @@ _PRINTED = {
 def printed(method: str, lam: float, *, parties: int, classes: int) -> Sensitivity:
     """Return the constant that Hamm 2016 prints for vote, soft or avg."""
     numerator, source = _PRINTED[method, classes > 2]
-    return Sensitivity(_up(_over_lambda(numerator, lam, 1 if method == "vote" else parties)), source=source)
+    return Sensitivity(_up(numerator / ((1 if method == "vote" else parties) * lam)), source=source)

@@ -35,7 +35,7 @@ NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
 URL_FEATURES = 3_231_961
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """One classification problem.
 
@@ -69,10 +69,6 @@ class Dataset:
     def features(self) -> int:
         """Number of features d, before any preprocessing."""
         return int(self.X_train.shape[1])
-
-    def __repr__(self) -> str:
-        test = "no published test split" if self.y_test is None else f"test {len(self.y_test)}"
-        return f"Dataset({self.name!r}, train {len(self.y_train)}, {test}, d {self.features}, K {len(self.classes)})"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from psephos.data.datasets import Dataset, load
 from psephos.data.own import OwnTable, TableOptions
-from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler
 from psephos.data.splits import DEALS, Split, split_dataset
 from psephos.options import BelowOne, option
 from psephos.protocol.errors import InvalidParameter
@@ -158,11 +157,6 @@ def _load_named(options: DataOptions) -> Dataset:
         return load(options.dataset, options.data_dir)
     private = options.parties * (options.samples_per_party or 2)
     return load("synthetic", samples=max(2000, private + (getattr(options, "auxiliary", None) or private // 8)))
-
-
-def scaler_for(name: str) -> PublicScaler:
-    """Return the unfitted scaler of a data set; another name is a user's own table."""
-    return default_scaler(name if name in DEFAULTS else "your own")
 
 
 def one_of(name: str, chosen: str | None, *known: str | None) -> None:

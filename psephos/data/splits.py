@@ -59,14 +59,6 @@ class Split:
     persons: NDArray[np.int64] | None = None
     held_out: tuple[Indices, ...] = ()
 
-    def __repr__(self) -> str:
-        sizes = sorted({len(rows) for rows in self.parties})
-        span = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        return (
-            f"Split({self.dataset.name!r}, {len(self.parties)} parties of {span} samples, "
-            f"auxiliary {len(self.auxiliary)}, test {len(self.test)}, seed {self.seed})"
-        )
-
     @property
     def private_remarks(self) -> list[str]:
         """The remarks as they are shown: each says that it is private, since no epsilon covers it."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from psephos.budget import budget_of
 from psephos.data.datasets import Dataset
-from psephos.data.partition import load_split, scaler_for
+from psephos.data.partition import load_split
+from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import Split
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import InvalidParameter
@@ -139,7 +140,7 @@ def load_two_classes(options: Any, evaluation: Evaluation, data: Dataset | Split
     name, classes = split.dataset.name, len(split.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"the protocol is for two classes, and {name} has {classes}: choose another data set")
-    scaler = scaler_for(name).fit(split.X_auxiliary)
+    scaler = default_scaler(name).fit(split.X_auxiliary)
     evaluation.start(split, scaler, scaler.transform(split.X_test))
     return options, split, scaler
 

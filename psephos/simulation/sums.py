@@ -21,8 +21,8 @@ from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import Method
 from psephos.curator.statistic import public_coordinates
-from psephos.data.partition import load_split, scaler_for
-from psephos.data.preprocessing import PublicScaler
+from psephos.data.partition import load_split
+from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
@@ -151,7 +151,7 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
     """Scale the data by public values, and train every party's classifiers."""
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     name = split.dataset.name
-    scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
+    scaler = PublicScaler() if options.private_auxiliary else default_scaler(name)
     if options.protects_records:
         # The record step divides rows by a constant feature. Principal components are its own: a matrix product here
         # would let the last bits of a row's coordinates depend on how many other rows there are.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from psephos.curator.noise_plan import UNITS
 from psephos.curator.record import (
     ROWS_PER_PARTY,
-    UNITS,
     RecordPlan,
     fit_records,
     party_ball,

@@ -137,8 +137,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     samples, evaluated = _read_files(options, kind)
     curator = IdentityCard.read(Path(options.curator))
     members = [IdentityCard.read(path) for path in cards]
-    first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else kind.methods[0]
-    method = first if options.method is None else options.method
+    method = options.method or ("unchanged" if isinstance(evaluated, ReleasedRegressor) else kind.methods[0])
     given = _parsed_parameters(options, kind)
     _check_persons(given.get("record"), samples)
     if evaluated is not None:
@@ -148,9 +147,8 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     confirmations = options.confirmations
     if confirmations is None:
         confirmations = min(holders, safe_confirmations(holders, threshold))
-    minimum = -(-len(cards) // 2)
-    if kind.joint or method in OWN or "dropouts" in given:
-        minimum = len(cards) - int(given.get("dropouts", 0))
+    all_needed = kind.joint or method in OWN or "dropouts" in given
+    minimum = len(cards) - int(given.get("dropouts", 0)) if all_needed else -(-len(cards) // 2)
     study = Study(
         title=options.title,
         nonce=SYSTEM.draw(16),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psephos.curator.ledger import Release, costs_together
+from psephos.curator.ledger import costs_together
 from psephos.model import Model, RegressionModel
 from psephos.protocol.study.study import Study
 from psephos.results.base import Fact
@@ -46,15 +46,12 @@ def _earlier_rows(study: Study, model: Model | RegressionModel) -> list[Fact]:
     if not model.earlier:
         silent = f"the {released_noun(study)} that was evaluated has a cost of its own, which the study does not state"
         return [Fact("privacy", "earlier", silent)]
-    earlier = "; ".join(f"{release.mechanism}: {_cost_text(release)}" for release in model.earlier)
+    costs = [next(iter(costs_together([release])), "no party was asked") for release in model.earlier]
+    earlier = "; ".join(f"{release.mechanism}: {cost}" for release, cost in zip(model.earlier, costs, strict=True))
     return [
         Fact("privacy", "earlier", f"{earlier}, as the study states it"),
         Fact("privacy", "together", together_text(model)),
     ]
-
-
-def _cost_text(release: Release) -> str:
-    return str(next(iter(costs_together([release])), "no party was asked"))
 
 
 def together_text(model: Model | RegressionModel) -> str:

@@ -60,8 +60,9 @@ def status(agent: Agent) -> str:
         return "done: the result is published"
     role, state = _now(agent)
     missing = agent.role.awaits(agent.state)
+    others = [sender for sender in missing.senders if sender != role.name] if missing else []
+    waits = f"; waits for {missing}" if missing else ""
     if isinstance(role, JoinStage):
-        others = [sender for sender in missing.senders if sender != role.name] if missing else []
         return f"has joined; waits for others to join: {', '.join(others)}" if others else "has joined"
     if isinstance(state, CeremonyFailed | NoKey):
         return f"there is no key, and this study is over: {state.why}"
@@ -69,14 +70,13 @@ def status(agent: Agent) -> str:
         if isinstance(state, ModulusSearch):
             candidates, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
             return f"makes the key with the other holders: {candidates:,} candidates tried, about {expected:,} in all"
-        return f"makes the key with the other holders; waits for {missing}" if missing else "makes the key"
+        return f"makes the key with the other holders{waits}" if missing else "makes the key"
     if isinstance(role, KeyStage):
         failure = (
             f"; {state.describe_failure()}; it takes {role.study.threshold} holders to be believed"
             if state.failed
             else ""
         )
-        others = [sender for sender in missing.senders if sender != role.name] if missing else []
         return f"waits for the key, from {', '.join(others)}{failure}" if others else f"waits for the key{failure}"
     if isinstance(role, Observer) and isinstance(state, VoteOpen):
         counted, parties, minimum = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
@@ -86,8 +86,7 @@ def status(agent: Agent) -> str:
         confirmed = len(state.agreeing(role.product(state).digest))
         return f"the vote is closed; {confirmed} of {role.round.confirmations} holders have confirmed what is opened"
     if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
-        progress = f"has {state.progress.steps} of at most {role.terms.series.steps} sums"
-        return f"{progress}; waits for {missing}" if missing else progress
+        return f"has {state.progress.steps} of at most {role.terms.series.steps} sums{waits}"
     if isinstance(state, AwaitingDecryptions):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, HolderAnswered):
