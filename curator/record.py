@@ -72,30 +72,23 @@ def record_sensitivity(grid: RecordGrid) -> tuple[Sensitivity, Sensitivity]:
     The certified norm is that of the grid; the other one follows from it over the `grid.length` entries. A replaced
     row moves the sum further than one that is added or removed. Where a party is protected, its vectors lie in a ball.
     """
-    if grid.ball is not None:
-        return _ball_sensitivity(grid, grid.ball)
+    protected, source, up = "record", "distance of two rows' gradient and second derivative", 1 + 2.0**-40
     s, k = _residual_bounds(grid)
-    unit, up, source = 2.0**ENTRY_BITS, 1 + 2.0**-40, "distance of two rows' gradient and second derivative"
-    if grid.norm == "l1":
+    unit = 2.0**ENTRY_BITS
+    if grid.ball is not None:
+        protected, source = "party", "diameter of the ball of a party's average vector"
+        l1 = l2 = 2.0 * grid.ball.radius
+    elif grid.norm == "l1":
         l1 = l2 = 2 * unit * float((s + k).max())
     else:
         longest = unit * math.sqrt(float((s * s + k * k).max())) * up
         truncation = 2 * math.sqrt(grid.length) + 2.0 ** (ENTRY_BITS - RESIDUAL_BITS + 1)
         l2 = min(2 * longest, unit * math.sqrt(_largest_distance(s, k)) * up + truncation)
+    if grid.norm == "l2":
         l1 = l2 * math.sqrt(grid.length) * up
     return (
-        Sensitivity(rounded_up(l1), norm="l1", unit="record", source=source),
-        Sensitivity(rounded_up(l2), unit="record", source=source),
-    )
-
-
-def _ball_sensitivity(grid: RecordGrid, ball: PartyBall) -> tuple[Sensitivity, Sensitivity]:
-    """As `record_sensitivity`, where a party is protected: the diameter of the ball."""
-    diameter, source = 2.0 * ball.radius, "diameter of the ball of a party's average vector"
-    l1 = diameter if grid.norm == "l1" else diameter * math.sqrt(grid.length) * (1 + 2.0**-40)
-    return (
-        Sensitivity(rounded_up(l1), norm="l1", unit="party", source=source),
-        Sensitivity(rounded_up(diameter), unit="party", source=source),
+        Sensitivity(rounded_up(l1), norm="l1", unit=protected, source=source),
+        Sensitivity(rounded_up(l2), unit=protected, source=source),
     )
 
 

@@ -260,17 +260,22 @@ def grid_sensitivity(grid: StatisticGrid | DirectionGrid) -> tuple[Sensitivity, 
     )
 
 
-def choose_rank(  # the release's public terms
-    most: int,
-    classes: int,
-    parties: int,
-    epsilon: float,
-    delta: float,
-    mechanism: MechanismName,
-) -> int:
-    """Choose the number of whitened coordinates r to release, at most `most`, by the module's rule."""
-    costs = [_cost(r, classes, parties, epsilon, delta, mechanism) for r in range(1, most + 1)]
-    return max(costs.index(min(costs)) + 1, min(classes // 2 + 2, most))
+def choose_rank(
+    most: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
+) -> tuple[int, float]:
+    """Choose the number of whitened coordinates r to release, at most `most`, by the module's rule.
+
+    Returns r and its expected loss: E||noise||^2 plus the label energy left out.
+    """
+    losses = []
+    for rank in range(1, most + 1):
+        dimension, reach = (classes - 1) * rank, math.sqrt(2) / parties
+        if mechanism == "discrete-laplace":
+            reach *= math.sqrt(dimension)
+        noise = _noise_energy(dimension, reach, epsilon, delta, mechanism)
+        losses.append(noise + _SIGNAL * (1 - 1 / classes) / rank)
+    rank = max(losses.index(min(losses)) + 1, min(classes // 2 + 2, most))
+    return rank, losses[rank - 1]
 
 
 def mechanism_with_less_noise(  # wide: the release's public terms
@@ -288,28 +293,8 @@ def mechanism_with_less_noise(  # wide: the release's public terms
     """
     most = _most_coordinates(whitened_axes(_public_rows(X)), len(X))
     pure: MechanismName = "discrete-laplace" if joint else "spherical-laplace"
-
-    def cost(mechanism: MechanismName) -> float:
-        rank = choose_rank(most, classes, parties, epsilon, delta, mechanism)
-        return _cost(rank, classes, parties, epsilon, delta, mechanism)
-
-    return pure if cost(pure) < cost("gaussian") else "gaussian"
-
-
-def _cost(  # the release's public terms
-    rank: int,
-    classes: int,
-    parties: int,
-    epsilon: float,
-    delta: float,
-    mechanism: MechanismName,
-) -> float:
-    """Expected loss of releasing `rank` coordinates: E||noise||^2 plus the label energy left out."""
-    dimension, reach = (classes - 1) * rank, math.sqrt(2) / parties
-    if mechanism == "discrete-laplace":
-        reach *= math.sqrt(dimension)
-    noise = _noise_energy(dimension, reach, epsilon, delta, mechanism)
-    return noise + _SIGNAL * (1 - 1 / classes) / rank
+    losses = [choose_rank(most, classes, parties, epsilon, delta, law)[1] for law in (pure, "gaussian")]
+    return pure if losses[0] < losses[1] else "gaussian"
 
 
 def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, mechanism: MechanismName) -> float:
@@ -395,7 +380,7 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     axes = whitened_axes(rows)
     most = _most_coordinates(axes, len(rows))
     if rank is None:
-        rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
+        rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)[0]
     transform = _coordinates(axes, rank, transform)
     grid: StatisticGrid | OwnDataGrid | VoteDirectionGrid
     if source == "votes":

@@ -181,17 +181,6 @@ def _hessian(features: Array, curvature: Array, lam: float, loss: Loss) -> Array
     return dense
 
 
-def _hessian_product(features: Array, curvature: Array, lam: float, loss: Loss, v: Array) -> Array:
-    """Return the Hessian of R times a vector of w's shape."""
-    scores = features @ v.T
-    if loss.binary:
-        weighted = curvature * scores
-    else:
-        weighted = curvature * (scores - np.einsum("ik,ik->i", curvature, scores)[:, None])
-    product: Array = weighted.T @ features / len(features) + lam * v
-    return product
-
-
 def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: float, loss: Loss) -> Array:
     """Return Newton's step s, the solution of H s = slope, of w's shape."""
     curvature = loss.curvature(features @ w.T, targets)
@@ -204,7 +193,12 @@ def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: flo
             pass
 
     def product(v: Array) -> Array:
-        return _hessian_product(features, curvature, lam, loss, v.reshape(w.shape)).ravel()
+        """Return the Hessian of R times a vector."""
+        scores = features @ v.reshape(w.shape).T
+        if not loss.binary:
+            scores -= np.einsum("ik,ik->i", curvature, scores)[:, None]
+        multiple: Array = ((curvature * scores).T @ features / len(features)).ravel() + lam * v
+        return multiple
 
     # Any approximate solution will do: it only has to lead downhill.
     iterate, _ = cg(LinearOperator((w.size, w.size), product), slope.ravel(), rtol=0.1, atol=0.0)

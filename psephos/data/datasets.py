@@ -11,6 +11,7 @@ import hashlib
 import http.client
 import io
 import os
+import shutil
 import tarfile
 import tempfile
 import urllib.error
@@ -19,7 +20,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -266,7 +266,8 @@ def _load_adult(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
 def _load_har(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     """Load UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, other subjects in the test rows."""
     (path,) = _find("har", folder)
-    X_train, y_train, X_test, y_test = (_numbers(m) for m in _har_members(content_of(path), path, published))
+    members = _har_members(content_of(path), path, published)
+    X_train, y_train, X_test, y_test = (np.loadtxt(io.BytesIO(member), ndmin=2) for member in members)
     labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
     source = "Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013; not for commercial use"
     return Dataset("har", X_train, labels[0], X_test, labels[1], _HAR_CLASSES, source)
@@ -287,10 +288,6 @@ def _har_members(archive: bytes, where: Path, published: Mapping[str, DataFile])
                 yield _check(published[name], zip_file.read(member), where)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(f"{where}: not a readable zip archive ({error}), fetch it again") from error
-
-
-def _numbers(text: bytes) -> NDArray[np.float64]:
-    return np.loadtxt(io.BytesIO(text), ndmin=2)
 
 
 # The 41 attributes of KDD-99, by position (kddcup.names). Seven are symbolic; four of those are 0/1 by definition.
@@ -424,7 +421,20 @@ def download(
             except DataError:
                 pass  # damaged: downloaded again below, and replaced only if the download passes the checks
         home = known.home if file_name == _HAR_ZIP else known.home + file_name
-        _fetch((homes or {}).get(file_name, home), target, partial(_verify, file_name, published=published))
+        address = (homes or {}).get(file_name, home)
+        if not address.startswith(("http://", "https://")):
+            raise InvalidParameter(f"{address!r} is not an http or https address")
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as scratch:
+            path = Path(scratch) / file_name
+            try:
+                with urllib.request.urlopen(address, timeout=60) as answer, path.open("wb") as out:  # noqa: S310
+                    shutil.copyfileobj(answer, out)
+            except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+                raise DataSetMissingError(f"{address} failed ({error}): put the file at {target} by hand") from error
+            except OSError as error:
+                raise DataError(f"{target} cannot be written: {error.strerror}; nothing was left behind") from error
+            _verify(file_name, path, published)
+            path.replace(target)
     return folder
 
 
@@ -434,20 +444,3 @@ def _verify(file_name: str, path: Path, published: Mapping[str, DataFile]) -> No
             pass
     else:
         _check(published[file_name], content_of(path), path)
-
-
-def _fetch(address: str, target: Path, verify: Callable[[Path], None]) -> None:
-    if not address.startswith(("http://", "https://")):
-        raise InvalidParameter(f"{address!r} is not an http or https address")
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as scratch:
-        path = Path(scratch) / target.name
-        try:
-            with urllib.request.urlopen(address, timeout=60) as answer, path.open("wb") as out:  # noqa: S310
-                while block := answer.read(1 << 20):
-                    out.write(block)
-        except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
-            raise DataSetMissingError(f"{address} failed ({error}): put the file at {target} by hand") from error
-        except OSError as error:
-            raise DataError(f"{target} cannot be written: {error.strerror}; nothing was left behind") from error
-        verify(path)
-        path.replace(target)

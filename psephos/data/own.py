@@ -30,7 +30,7 @@ from psephos.data.tables import (
     check_names,
     described_columns,
     first_row,
-    has_fractions,
+    is_number,
     numbers_of,
     places_of,
     read_table,
@@ -212,7 +212,8 @@ class OwnTable:
                 f"the public rows have {len(counts)} classes in the column {options.label!r}: name all classes with "
                 "--classes A,B or in the schema"
             )
-        many = len(counts) > MANY_VALUES or (len(counts) > FEW_CLASSES and has_fractions(counts.index))
+        fractions = all(map(is_number, counts.index)) and any(float(cell) % 1 for cell in counts.index)
+        many = len(counts) > MANY_VALUES or (len(counts) > FEW_CLASSES and fractions)
         if many and 2 * int((counts < 3).sum()) > len(counts):
             raise DataError(
                 f"the column {options.label!r} holds {len(counts)} different values, most of them once or twice, as a "

@@ -111,10 +111,8 @@ def read_schema(path: Path) -> Schema:
 
     Raises DataSetMissingError if there is no such file, or DataError, which names the field, if it is no schema.
     """
-    if not path.exists():
-        raise DataSetMissingError(f"there is no file {path}")
     if not path.is_file():
-        raise DataSetMissingError(f"{path} is a directory, a pipe or a device: name the file of the schema")
+        raise DataSetMissingError(f"there is no file {path}: name the file of the schema")
     try:
         schema = _schema(parse_toml(read_text(path, MOST_BYTES)))
     except OSError as error:

@@ -178,9 +178,9 @@ def split_dataset(
     return Split(
         dataset,
         seed,
-        auxiliary=_read_only(order[cuts[-1] : cuts[-1] + public]),
-        parties=tuple(_read_only(rows) for rows in shares),
-        test=_read_only(test),
+        auxiliary=order[cuts[-1] : cuts[-1] + public],
+        parties=tuple(shares),
+        test=test,
     )
 
 
@@ -229,8 +229,3 @@ def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tupl
         test.append(rows[:test_count])
         train.append(rows[test_count:])
     return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
-
-
-def _read_only(rows: Indices) -> Indices:
-    rows.flags.writeable = False
-    return rows

@@ -294,11 +294,6 @@ def is_number(cell: str) -> bool:
     return re.fullmatch(_NUMBER, cell) is not None
 
 
-def has_fractions(cells: Collection[str]) -> bool:
-    """Return whether all cells are numbers and at least one is not whole."""
-    return all(re.fullmatch(_NUMBER, cell) for cell in cells) and any(float(cell) % 1 for cell in cells)
-
-
 def numbers_of(cells: pd.Series[str]) -> NDArray[np.float64]:
     """Return the numbers in a column of text, float64 (n,); NaN for an empty cell, or one that is no finite number.
 

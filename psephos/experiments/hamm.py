@@ -1,13 +1,7 @@
 """The experiments of Hamm 2016 (section 6, Figures 2 to 4): accuracy against 1/epsilon.
 
-There are three families of curves, each with its own figure:
-
-* **stated**: the paper's vote, soft and avg with its own bounds, lambda = 1e-4 and the density it states, whose norm
-  in D dimensions is Gamma(D, b). These are epsilon-private.
-* **exponential**: the same with a norm distributed as Gamma(1, b). NOT epsilon-private unless D = 1. It is evidence of
-  how the paper's figures were computed (docs/reproduce.md).
-* **ours**: vote and soft with the certified bounds, the linear statistic, clipped averaging and PATE, each by its
-  public rule for lambda. All are epsilon-private (delta = 0) for a party.
+There are three families of curves (`FAMILIES`), each with its own figure. The exponential one is NOT epsilon-private:
+it is evidence of how the paper's figures were computed (docs/reproduce.md).
 
 A trial is one split of the data; a private point is the mean over `trials * draws` releases, with noise from a seed.
 Votes are counted in the clear unless `encrypted` is set. A journal stores finished trials and encrypted counts.
@@ -422,21 +416,18 @@ def _printed_releases(
     for name in PRINTED:
         w, bound = printed[name], bounds.printed(name, HAMM_LAMBDA, parties=parties, classes=classes).value
 
-        def perturbed(norm: Norm, scale: float, w: Array = w) -> Array:
-            return np.asarray(w + _noise(norm, w.size, scale, generator).reshape(w.shape))
-
-        def samplers(point: float, name: str = name, bound: float = bound, draw: Any = perturbed) -> dict[str, Sampler]:
-            return {f"{norm} {name}": partial(draw, norm, bound * point) for norm in norms}
+        def samplers(point: float, name: str = name, w: Array = w, bound: float = bound) -> dict[str, Sampler]:
+            return {f"{norm} {name}": partial(_perturbed, w, norm, bound * point, generator) for norm in norms}
 
         yield from _releases(options, samplers)
 
 
-def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Generator) -> Array:
-    """Draw noise (dimension,) of uniform direction whose norm is Gamma(dimension, scale) or Gamma(1, scale)."""
+def _perturbed(w: Array, norm: Norm, scale: float, generator: np.random.Generator) -> Array:
+    """Add noise of uniform direction whose norm is Gamma(D, scale) or Gamma(1, scale) to the D entries of w."""
     if norm == "stated":
-        return simulate_spherical_laplace(dimension, scale, generator)
-    direction: Array = generator.normal(size=dimension)
-    return direction / np.linalg.norm(direction) * generator.exponential(scale)
+        return w + simulate_spherical_laplace(w.size, scale, generator).reshape(w.shape)
+    direction: Array = generator.normal(size=w.size)
+    return w + (direction / np.linalg.norm(direction) * generator.exponential(scale)).reshape(w.shape)
 
 
 def _our_releases(
@@ -538,8 +529,7 @@ class _Scores(NamedTuple):
 def _scores(options: HammOptions, parties: int, trials: Sequence[dict[str, Any]]) -> _Scores:
 
     def mean_score(names: Sequence[str]) -> Mean:
-        values = np.array([trial["scores"][name] for trial in trials for name in names])
-        return Mean(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
+        return Mean.of([trial["scores"][name] for trial in trials for name in names])
 
     def points(family: str, name: str) -> list[Mean]:
         draws = range(options.draws)

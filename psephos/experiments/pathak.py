@@ -94,8 +94,8 @@ def reproduce_pathak_adult(
         options = replace(options, deals=min(2, options.deals), draws=min(5, options.draws))
     start = time.perf_counter()
     data = data or load("adult", options.data_dir)
-    X, y = _dense(data.X_train), data.y_train
-    X_test, y_test = _dense(data.X_test), np.asarray(data.y_test)
+    X, y = data.X_train, data.y_train
+    X_test, y_test = data.X_test, np.asarray(data.y_test)
     majority = float(np.mean(y_test != np.bincount(y).argmax()))
     runs = []
     for setting in SETTINGS:
@@ -147,10 +147,6 @@ def _release(setting: _Setting, real: float) -> Release:
     )
 
 
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
-
-
 @dataclass
 class _Run:
     setting: _Setting
@@ -176,12 +172,12 @@ class _Run:
             averages = [self._average(generator.permutation(len(self.y)), sizes) for _ in range(self.options.deals)]
             self._curve(name, averages, min(sizes), generator)
             self._theorems(name, averages, pooled, min(sizes), generator)
-            self._report_progress(number + 1, total)
+            self.progress(self.setting.name, number + 1, total)
         sizes = self.splits["even (20 %)"]
         generator = np.random.default_rng([self.options.seed, 9])
         skewed = [self._average(np.argsort(self.y + 1.5 * generator.random(len(self.y))), sizes)]
         self._theorems("even, parties' label shares differ", skewed, pooled, min(sizes), generator)
-        self._report_progress(total, total)
+        self.progress(self.setting.name, total, total)
         self.pooled_error = self._errors(pooled[None])[0]
         self.constant = bool((self.X_test @ pooled <= 0).all() or (self.X_test @ pooled > 0).all())
 
@@ -189,9 +185,6 @@ class _Run:
         curves = [curve(name, self.options.epsilons, errors) for name, errors in self.series.items()]
         note = f"without noise the pooled classifier errs at {self.pooled_error:.3f}"
         return Panel(self.setting.name, _AXIS, "test error", curves, note=note)
-
-    def _report_progress(self, done: int, total: int) -> None:
-        self.progress(self.setting.name, done, total)
 
     def _train(self, rows: NDArray[np.intp], sizes: Sequence[int]) -> Array:
         """Return the minimiser of objective (2) for each party, (len(sizes), d); `rows` are split by `sizes`."""
@@ -222,11 +215,7 @@ class _Run:
 
     def _curve(self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator) -> None:
         repeated, noise = self._noisy(classifiers, smallest, generator)
-        self.series[name] = []
-        for epsilon in self.options.epsilons:
-            errors = np.array(self._errors(repeated + noise / epsilon))
-            std = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-            self.series[name].append(Mean(float(errors.mean()), std))
+        self.series[name] = [Mean.of(self._errors(repeated + noise / epsilon)) for epsilon in self.options.epsilons]
 
     def claims(self) -> list[tuple[str, str, str, str, str]]:
         """Test the paper's statements about its figure: rows as `beside` takes them."""

@@ -1,16 +1,8 @@
 """The experiments of Rajkumar and Agarwal 2012 (section 6, Figures 1 and 2): error against parties and against skew.
 
-A row of the result compares these methods:
-
-* **psgd**: Algorithm 1, last iterate.
-* **gop**: Algorithm 4 with the same eta, which isolates the cost of rho and of a finite number of steps.
-* **la_printed**: Pathak 2010, the average of local minimisers plus one Laplace variable per coordinate, of scale
-  2/(n_(1) epsilon lambda).
-* **la_repaired**: the same with the missing factor 1/K and spherical noise. It has pure epsilon for the L2 sensitivity
-  2/(K n_(1) lambda), with public sizes.
-* **psgd_transcript**: our variant "gaussian" with fewer steps.
-* **gop_sigma_printed**: Algorithm 4 with the sigma of Procedure 3 as printed. NOT private.
-* **nonprivate**: the minimiser without noise.
+`psephos.results.base.METHODS` says what the methods of a row are. Local aggregation (Pathak 2010) has noise of scale
+2/(n_(1) epsilon lambda); repaired, it is spherical with the factor 1/K, which has pure epsilon for the L2 sensitivity
+2/(K n_(1) lambda) with public sizes. psgd_transcript is our variant "gaussian" with fewer steps.
 
 The sweeps compute their sums in the clear with seeded floating-point noise; a few steps of every run are repeated on
 the encrypted sum. What the paper does not state is our choice (docs/reproduce.md); its numbers are in figures only.
@@ -54,7 +46,7 @@ SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.
 """The paper's three skew vectors: each party's share of the records (section 6, experiment 1b)."""
 
 METHODS = ("psgd", "gop", "la_printed", "la_repaired", "psgd_transcript", "gop_sigma_printed", "nonprivate")
-"""Methods that a row compares, as described at the top of this module."""
+"""Methods that a row compares."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +133,6 @@ class SweepOptions(KeyOptions):
     seed: int = option(0, "The seed of splits and noise.")
     check_steps: int = option(2, "Encrypted steps per run, 0 for none.", group="Encryption")
 
-    @property
-    def shortened(self) -> SweepOptions:
-        """The options to run: reduced if `quick` is set."""
-        if not self.quick:
-            return self
-        return replace(self, datasets=min(2, self.datasets), draws=1, steps=min(1000, self.steps))
-
     def psgd(self, lam: float, epsilon: float) -> PsgdOptions:
         """Return the options of one run."""
         return PsgdOptions(
@@ -226,7 +211,9 @@ def reproduce_rajkumar(
     progress: Progress = silent,
 ) -> PaperResult:
     """Compute Figure 1 or Figure 2 as a table."""
-    start, options = time.perf_counter(), options.shortened
+    start = time.perf_counter()
+    if options.quick:
+        options = replace(options, datasets=min(2, options.datasets), draws=1, steps=min(1000, options.steps))
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
     sweep = _Sweep(options, transcript)
@@ -239,7 +226,9 @@ def reproduce_rajkumar(
         for method, errors in sweep.errors(problems[number], number, sizes, lam, epsilon).items():
             row[method] += errors
         progress(options.name, done, len(runs))
-    rows = [_Row(*place, {method: _mean(errors) for method, errors in row.items()}) for place, row in collected.items()]
+    rows = [
+        _Row(*place, {method: Mean.of(errors) for method, errors in row.items()}) for place, row in collected.items()
+    ]
     sizes = sizes_from(SKEWS[0], len(first.y))
     costs = {
         epsilon: agree(options.psgd(options.lambdas[0], epsilon), sizes, first.X.shape[1]).guarantee
@@ -277,10 +266,6 @@ class _Row(NamedTuple):
     lam: float
     epsilon: float
     errors: dict[str, Mean]
-
-
-def _mean(errors: list[float]) -> Mean:
-    return Mean(float(np.mean(errors)), float(np.std(errors, ddof=1)) if len(errors) > 1 else 0.0)
 
 
 def _figures(rows: Sequence[_Row]) -> Iterator[Panel]:

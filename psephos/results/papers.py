@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
+import numpy as np
 from msgspec import Meta
 
 from psephos.curator.ledger import Release
@@ -22,6 +23,11 @@ class Mean:
 
     mean: Share
     std: Annotated[float, Meta(ge=0)] = 0.0
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """Return the mean of values."""
+        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} ± {self.std:.3f}"

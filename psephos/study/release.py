@@ -31,7 +31,6 @@ from psephos.protocol.foreign import printable
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
-from psephos.specs.base import Spec
 from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.study import StudyTerms
@@ -58,8 +57,8 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
     w, cost = spec.release(result, randomness)
     if (cost.delta or 0.0) > stated_delta(study.delta):
         raise StudyError(f"the release costs delta {cost.delta!r}, and the study says {stated_delta(study.delta)!r}")
-    w = np.atleast_2d(w)
-    coefficients, intercepts = samples.scaler.fold(_on_grid(w))
+    w, step = np.atleast_2d(w), _grid_step(w)
+    coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step + 0.0)  # adding 0 turns -0 into 0
     release = replace(cost, delta=stated_delta(study.delta), protects=protected_by(study))
     earlier = stated_releases(study)
     common: dict[str, Any] = {
@@ -109,12 +108,6 @@ def _grid_step(w: Array) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1] - _PRECISION) if largest > 0 else 1.0
 
 
-def _on_grid(w: Array) -> Array:
-    step = _grid_step(w)
-    rounded: Array = np.rint(w / step) * step + 0.0  # adding 0 turns -0 into 0
-    return rounded
-
-
 def _warnings(study: Study) -> tuple[str, ...]:
     return ("A trial: the key of this study may be too short to protect anything.",) if study.trial else ()
 
@@ -140,8 +133,17 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
         # A field that occurs twice has one value here and may have the other one in another reader of JSON.
         raise AgreementError("the curator's result is not written as Psephos writes a model")
     spec = spec_of(StudyTerms(study, samples))
+    if isinstance(model, Model):
+        own = [("classes", model.classes == study.classes), ("calibration", model.calibration is None)]
+    else:
+        label = spec.numeric_label
+        own = [
+            ("label", model.label == study.label),
+            ("ranges", model.ranges == _ranges(samples)),
+            ("bounds", label is not None and model.bounds == (label.low, label.high)),
+        ]
     for name, agrees in (
-        *_agreements(study, samples, spec, model),
+        *own,
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
         ("warnings", model.warnings == _warnings(study)),
@@ -159,20 +161,6 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
         if not _equal(stated[name], value):
             raise AgreementError(f"the curator's result differs from the study in the {name} of its privacy cost")
     return model
-
-
-def _agreements(
-    study: Study, samples: PublicSamples, spec: Spec, model: Model | RegressionModel
-) -> list[tuple[str, bool]]:
-    """Return whether a model has the classes of a study, or predicts its number within its ranges and bounds."""
-    if isinstance(model, Model):
-        return [("classes", model.classes == study.classes), ("calibration", model.calibration is None)]
-    assert spec.numeric_label is not None
-    return [
-        ("label", model.label == study.label),
-        ("ranges", model.ranges == _ranges(samples)),
-        ("bounds", model.bounds == (spec.numeric_label.low, spec.numeric_label.high)),
-    ]
 
 
 def _equal(stated: Any, expected: Any) -> bool:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
 from psephos.protocol.encrypted_sum.product import Observer, VoteClosed, VoteOpen
 from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
-from psephos.protocol.roles import MissingMessages, Role
+from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, KeyStage, NoKey, PublishStage, ResultWatcher, StagedRole
 from psephos.protocol.study.study import CURATOR
@@ -105,9 +106,6 @@ class RunningRole:
     board: Board
     status: str = ""
     rejected: int = 0
-    changed_at: float = 0.0
-    done: bool = False
-    awaits: MissingMessages | None = None
 
 
 class _MemberBoard:
@@ -115,23 +113,21 @@ class _MemberBoard:
 
     def __init__(self, member: Membership, name: str) -> None:
         self._member, self._name = member, name
-        self._opened: Board | None = None
 
+    @cached_property
     def _board(self) -> Board:
-        if self._opened is None:
-            member = self._member
-            self._opened = open_board(member.settings.board, member.study.digest, self._name, member.identity.key)
-        return self._opened
+        member = self._member
+        return open_board(member.settings.board, member.study.digest, self._name, member.identity.key)
 
     def post(self, data: bytes) -> None:
-        self._board().post(data)
+        self._board.post(data)
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
-        return self._board().read(after)
+        return self._board.read(after)
 
     def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
+        if "_board" in vars(self):
+            self._board.close()
 
 
 class MemberRunner:
@@ -267,9 +263,8 @@ class MemberRunner:
 
     def _report(self, running: RunningRole) -> None:
         agent = running.agent
-        running.done, running.awaits = agent.result is not None, agent.role.awaits(agent.state)
         if (text := status(agent)) != running.status:
-            running.status, running.changed_at = text, self._clock()
+            running.status = text
             self._notify(agent.role.name, text, "standing")
         for rejected in agent.rejected[running.rejected :]:
             self._notify(

@@ -501,12 +501,9 @@ def _lies(
 
 def _product_named_by(entry: Entry, round_: Round) -> bytes:
     """Return the digest of the product that a holder's message is about; empty for other and malformed messages."""
-    message: Confirmation | PartialDecryption
+    kind: Any = Confirmation if entry.is_a(Kind.CONFIRMATION) else PartialDecryption
     try:
-        if entry.is_a(Kind.CONFIRMATION):
-            message = Confirmation.decode(entry.data, round_)
-        else:
-            message = PartialDecryption.decode(entry.data, round_)
+        message: Confirmation | PartialDecryption = kind.decode(entry.data, round_)
     except PsephosError:
         return b""
     return message.product_digest if entry.sender == f"holder {message.holder}" else b""

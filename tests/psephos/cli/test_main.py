@@ -126,7 +126,7 @@ def test_few_modules_are_imported_before_ctrl_c_is_handled() -> None:
         (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
         (["report", "/nowhere.json"], 1, "/nowhere.json"),
         (["audit", "rsa"], 2, "tally"),
-        (["run", "--workers", "0"], 2, "--workers must be at least 1, not 0"),
+        (["run", "--workers", "0"], 2, "workers cannot be 0"),
         (["status", "/nowhere", "--board", "board.sqlite"], 2, "/nowhere"),
     ],
     ids=str,

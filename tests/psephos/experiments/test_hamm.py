@@ -73,9 +73,9 @@ def test_results_depend_on_the_seed_and_not_on_the_workers(document: PaperResult
 
 def test_noise_norms_have_the_moments_of_their_distribution() -> None:
     generator = np.random.default_rng(0)
-    dimension, scale, draws = 50, 0.3, 4000
+    dimension, scale, draws, zero = 50, 0.3, 4000, np.zeros(50)
     for norm, mean, variance in (("stated", dimension * scale, dimension * scale**2), ("exponential", scale, scale**2)):
-        norms = np.array([np.linalg.norm(module._noise(norm, dimension, scale, generator)) for _ in range(draws)])
+        norms = np.array([np.linalg.norm(module._perturbed(zero, norm, scale, generator)) for _ in range(draws)])
         # 6 standard errors: fails by chance once in 5e8 runs.
         assert abs(norms.mean() - mean) < 6 * np.sqrt(variance / draws)
         assert abs(norms.var() / variance - 1) < 6 * np.sqrt(8 / draws)
