@@ -107,17 +107,11 @@ def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(ceremony, round
 @pytest.mark.parametrize("classes", [("dog", "cat", "bird"), ("bird", "cat"), ("bird", "cat", "dog", "eel")])
 def test_a_party_votes_once_per_auxiliary_set_whatever_the_classes(ceremony, round_, samples, classes) -> None:
     """The difference of two sums of the same votes, in another order or code, would disclose them as well."""
-    once = OnceLedger()
-    for named, voted in (
-        (CLASSES, round_),
-        (classes, vote_round(ceremony.threshold_key, ceremony.roster, samples, classes, test_key=True)),
-    ):
-        party = Party(0, ceremony.signing_keys[0], classes=named, voter=Fixed([0] * 11), once=once)
-        if voted is round_:
-            cast(party, voted, samples)
-        else:
-            with pytest.raises(AlreadyCastError):
-                cast(party, voted, samples)
+    once, key, voter = OnceLedger(), ceremony.signing_keys[0], Fixed([0] * 11)
+    cast(Party(0, key, classes=CLASSES, voter=voter, once=once), round_, samples)
+    other = vote_round(ceremony.threshold_key, ceremony.roster, samples, classes, test_key=True)
+    with pytest.raises(AlreadyCastError):
+        cast(Party(0, key, classes=classes, voter=voter, once=once), other, samples)
 
 
 def test_a_refused_cast_does_not_use_up_the_vote(ceremony, round_, samples) -> None:
@@ -131,15 +125,13 @@ def test_a_refused_cast_does_not_use_up_the_vote(ceremony, round_, samples) -> N
 def test_vote_rounds_with_other_samples_or_classes_are_refused(ceremony, round_, samples) -> None:
     """Plans that fit more than votes are refused: longer vectors, several votes a sample, one vote in two samples."""
     party, plan = voting(ceremony, 0, [0] * 11), round_.plan
-    for changes in (
-        {"length": plan.length + 2},
-        {"maximum": 2},
-        {"minimum": -1},
-    ):
+    for changes in ({"length": plan.length + 2}, {"maximum": 2}, {"minimum": -1}):
         fields = {"length": plan.length, "addends": plan.addends, "minimum": 0, "maximum": 1} | changes
         other = dataclasses.replace(round_, plan=PackingPlan.for_key(round_.key, **fields))
         with pytest.raises(WrongRoundError):
             cast(party, other, samples)
+    with pytest.raises(WrongRoundError):
+        cast(party, round_, samples + 1)
     proved = vote_round(ceremony.threshold_key, ceremony.roster, samples, CLASSES, test_key=True, proofs="valid")
     assert (proved.group, cast(party, proved, samples).party) == (2, 0)
     for group in (1, 11):

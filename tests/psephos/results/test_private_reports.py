@@ -71,6 +71,7 @@ def test_old_report_files_lose_their_wider_mode(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("of an earlier run")
     write_report(OWN, None, tmp_path)
     assert {mode(tmp_path / name) for name in ("report.html", "report.json")} == {0o600}
+    assert mode(tmp_path / "figures") == 0o700
     assert not list(tmp_path.glob(".*.part"))
 
 

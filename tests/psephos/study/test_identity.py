@@ -472,4 +472,5 @@ def test_whoever_signs_for_an_exact_sum_reads_of_earlier_ones(tmp_path: Path, st
     assert made.exact_sums(others[0]) == [others[1].digest]
     text = " ".join(describe_study(study, made).split())
     assert all(fingerprint(other.digest) in text for other in others)
+    assert f"{made.spent()[0]:.6g} so far; with this one {made.spent(study)[0]:.6g}, at a delta" in text
     assert fingerprint(others[0].digest) not in describe_study(study)
