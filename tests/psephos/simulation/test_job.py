@@ -163,9 +163,7 @@ def without_signal(card: str) -> str:
     return "\n".join(line for line in card.splitlines() if not line.startswith(("| signal", "**The noise hides")))
 
 
-def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
-    tmp_path: Path,
-) -> None:
+def test_the_card_and_the_model_do_not_depend_on_private_accuracies(tmp_path: Path) -> None:
     """Two results that differ only in what was measured on private rows have the same public files."""
     job = Job(options(patients(tmp_path / "t.csv"), epsilon=(0.1,)))
     result = job.run()
