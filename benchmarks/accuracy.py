@@ -60,16 +60,15 @@ from psephos.data.splits import Split, split_dataset
 from psephos.parties.learners import make_learner
 from psephos.parties.noise import DiscreteGaussianShares, Shares, shares_of
 from psephos.parties.party import labels_of
-from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
+from psephos.parties.training import WHITENED_RIDGE, count_votes, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.grids.fixed_point import FixedPoint, project
 from psephos.protocol.grids.own_data import OWN, Own, OwnDataGrid, contrast_basis, unit_rows
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, NoiseMechanism, RoundedGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.simulation.linear import count_votes
 from psephos.simulation.options import MIXED_LEARNERS, JobOptions
-from psephos.sweep import Sampler, sweep
+from psephos.simulation.sums import Sampler, sweep
 
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 """Folder of the results. Each task has a file of its own, so that several processes can measure at once."""

@@ -27,8 +27,8 @@ from benchmarks.regression import kdd_count
 from psephos.curator.evaluation import EvaluationPlan, estimate_evaluation, evaluation_plan
 from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.record import NumericLabel
+from psephos.simulation.job import RegressionRun
 from psephos.simulation.options import JobOptions
-from psephos.simulation.regression import RegressionRun
 
 SHARES_OF_RANGE = {"1/2": 0.5, "3/4": 0.75, "1": 1.0}
 """Largest error of a row that is not clipped, as a share of the range of predictions."""

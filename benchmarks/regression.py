@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.records import kdd99
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split
+from psephos.simulation.job import RegressionRun
 from psephos.simulation.options import JobOptions
-from psephos.simulation.regression import RegressionRun
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 PARTIES, PUBLIC, TEST = 5, 200, 10_000

@@ -28,11 +28,10 @@ from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split_dataset
 from psephos.parties.learners import make_learner
 from psephos.parties.party import labels_of
-from psephos.parties.training import train_parties
+from psephos.parties.training import count_votes, train_parties
 from psephos.protocol.grids.fixed_point import project
 from psephos.protocol.grids.own_data import contrast_basis
-from psephos.simulation.linear import count_votes
-from psephos.specs.tally import LABELS
+from psephos.specs.exact import LABELS
 
 Array = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from psephos.parties.training import LinearVoter
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.simulation import encrypted_sum
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from psephos.simulation.linear import LinearVoter
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import TallySpec
 
 __all__ = ["growth"]
 

@@ -14,7 +14,9 @@ of X^T), and then solved by Newton's method with backtracking.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +118,46 @@ def class_probabilities(w: Floats, X: NDArray[np.floating]) -> Floats:
     scores = np.asarray(X, np.float64) @ (np.stack([np.zeros_like(w), w]) if w.ndim == 1 else w).T
     probabilities: Floats = softmax(scores, axis=1)
     return probabilities
+
+
+@dataclass(frozen=True)
+class LinearVoter:
+    """A linear classifier that predicts class indices: weights (d,) for two classes, (K, d) for more. Secret."""
+
+    w: NDArray[np.float64] = field(repr=False)
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        """Return the class index of each sample, shape (N,), for samples of shape (N, d)."""
+        return np.asarray(votes(self.w[None], X)[0])
+
+    def predict_probabilities(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of every class for each sample, shape (N, K), for samples of shape (N, d)."""
+        return class_probabilities(self.w, X)
+
+
+class LinearVoters(Sequence[LinearVoter]):
+    """The classifiers of all parties, made when they are read, since a million objects take a gigabyte.
+
+    `w`: the parties' weights, (M, d) or (M, K, d).
+    """
+
+    def __init__(self, w: NDArray[np.float64]) -> None:
+        self._w = w
+
+    def __len__(self) -> int:
+        return len(self._w)
+
+    def __getitem__(self, at: Any) -> Any:
+        return [LinearVoter(w) for w in self._w[at]] if isinstance(at, slice) else LinearVoter(self._w[at])
+
+
+def count_votes(blocks: Iterable[NDArray[np.integer]], samples: int, classes: int) -> NDArray[np.int64]:
+    """Count the votes of blocks of parties, (parties in the block, N) each, for each sample and class: int64 (N, K)."""
+    counts = np.zeros((samples, classes), dtype=np.int64)
+    for block in blocks:
+        for label in range(classes):
+            counts[:, label] += (block == label).sum(axis=0)
+    return counts
 
 
 # -- batches

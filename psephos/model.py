@@ -277,14 +277,6 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedReg
         raise ModelError(f"{file} is not a complete model of this version of psephos: {error}") from None
 
 
-def load_classifier(path: str | os.PathLike[str]) -> ReleasedClassifier:
-    """Read a released classifier, as `load_model` does."""
-    model = load_model(path)
-    if isinstance(model, ReleasedRegressor):
-        raise ModelError(f"{path} predicts a number: name the model of a classifier")
-    return model
-
-
 def written_model(model: Model | RegressionModel) -> bytes:
     """Encode a model as the bytes of a model file: one JSON object with a field on each line."""
     fields = msgspec.to_builtins(model)

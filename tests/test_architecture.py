@@ -129,15 +129,14 @@ LAYERS: dict[str, set[str]] = {
     "files": set(),
     "options": set(),
     "progress": set(),
-    "sweep": {"progress"},
     "specs": {"progress"},
     "data": {"options"},
     "model": {"data", "files"},
     "budget": {"data", "results"},
     "results": {"data", "files", "model"},
-    "simulation": {"budget", "files", "specs", "data", "results", "model", "options", "progress", "sweep"},
+    "simulation": {"budget", "files", "specs", "data", "results", "model", "options", "progress"},
     "study": {"budget", "files", "specs", "data", "results", "model", "options", "progress"},
-    "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress", "sweep"},
+    "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress"},
     "audit": {"simulation", "study", "specs", "data", "results", "model", "options", "progress"},
 }
 """What each part of `psephos` may import of the others (docs/design.md, section 1). Only the command imports all."""
@@ -251,7 +250,7 @@ LIGHT = {
     # what each worker process of a simulation loads
     "psephos.simulation.encrypted_sum": {"pandas", "scipy.stats", "sklearn"},
     "psephos.specs.registry": {"pandas", "scipy.stats", "sklearn"},
-    "psephos.simulation.linear": {"pandas", "scipy.stats", "sklearn"},
+    "psephos.parties.training": {"pandas", "scipy.stats", "sklearn"},
 }
 
 

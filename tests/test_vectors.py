@@ -49,8 +49,8 @@ from psephos.protocol.wire import Kind, frame
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import run_ceremony
 from psephos.specs.base import Participants
-from psephos.specs.statistic import StatisticSpec
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import TallySpec
+from psephos.specs.noisy import StatisticSpec
 from psephos.specs.terms import PrivacyTerms
 from psephos.study.identity import IdentityCard, fingerprint
 

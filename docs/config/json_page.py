@@ -11,13 +11,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from psephos.results import FORMAT, KINDS
-from psephos.results.base import IN_MEMORY
+from psephos.results.base import FORMAT, IN_MEMORY, KINDS
 
 HEAD = f"""# The JSON of every command
 
 With `--json` a command writes one object: `format` ({FORMAT}; refuse any other number), `kind`, and the fields below. A
-*derived* field follows from the others; readers ignore it. `psephos.results.Result.from_json` reads every kind.
+*derived* field follows from the others; readers ignore it. `psephos.results.base.Result.from_json` reads every kind.
 `report.json` has `kind` "report", the result under `result`, and also `environment`, `command` and `transcript`.
 
 The first field is `notice` where a run used rows of your own: its accuracies are measured on private rows, no epsilon

@@ -61,7 +61,7 @@ def curves(rows: list[tuple[str, float, float]], title: str) -> str:
     of = {name: [(x, y) for other, x, y in rows if other == name] for name, *_ in rows}
     lines = [Curve(name, [x for x, _ in points], [y for _, y in points]) for name, points in of.items()]
     panel = Panel(title, "epsilon (log scale; more private to the left)", "accuracy", lines)
-    return charts.draw(panel, "curves")[1].svg.decode()
+    return charts.draw(panel, "curves").svg.decode()
 
 
 def demo() -> str:

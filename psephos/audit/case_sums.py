@@ -60,13 +60,10 @@ from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplac
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.protocol.roles import BOARD
 from psephos.simulation.encrypted_sum import PartyFactory
-from psephos.specs.average import OwnDataSpec, VectorSpec
 from psephos.specs.base import VectorFormat
-from psephos.specs.evaluation import EvaluationSpec
-from psephos.specs.record import RecordSpec
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.statistic import StatisticSpec
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import OwnDataSpec, TallySpec, VectorSpec
+from psephos.specs.noisy import StatisticSpec
+from psephos.specs.rows import EvaluationSpec, RecordSpec, RehearsedSpec
 from psephos.specs.terms import PrivacyTerms
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3

@@ -51,18 +51,16 @@ from psephos.protocol.roles import Step
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Transcript
 from psephos.results.security import ComparedRun, Finding
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
-from psephos.simulation.job import Job
+from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job, RegressionRun
 from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.options import METHODS, AverageOptions, JobOptions, SumOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.regression import RegressionRun
 from psephos.simulation.sums import populate
 from psephos.simulation.tally import simulate_average, simulate_tally
 from psephos.specs.base import SumSpec
 from psephos.specs.registry import SPECS, participants_of, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
@@ -175,7 +173,7 @@ def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     if options.task == "regression":
         run = RegressionRun(options)
         done, record = _record_run(run, "regression")
-        run.write(*run.release(done), directory, onnx=ONNX)
+        run.write(run.release(done), directory, onnx=ONNX)
     else:
         job, transcript = Job(options), Transcript(secrets=True)
         result = job.run(transcript=transcript)

@@ -48,9 +48,9 @@ from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind, session_of
+from psephos.specs.exact import HONEST_VOTE
 from psephos.specs.psgd import HONEST_GRADIENT, PsgdSpec
 from psephos.specs.secrets import CULPRIT, OTHER_SUM, Secret
-from psephos.specs.tally import HONEST_VOTE
 
 LIE = (5,) * FEATURES
 """The wrong sum of a step that a holder publishes, in units of the lattice."""

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from psephos.specs.average import OwnDataSpec, VectorSpec
+from psephos.specs.exact import HONEST_VOTE, OwnDataSpec, TallySpec, VectorSpec
+from psephos.specs.noisy import StatisticSpec
 from psephos.specs.pathak import BARE_SUM, PathakSpec
 from psephos.specs.psgd import HONEST_GRADIENT, PsgdSpec
 from psephos.specs.secrets import CULPRIT, KEY_SECRETS, OTHER_SUM, names_of
-from psephos.specs.statistic import StatisticSpec
-from psephos.specs.tally import HONEST_VOTE, TallySpec
 
 Verdict = Literal["hidden", "revealed by design", "LEAK"]
 HIDDEN: Verdict = "hidden"

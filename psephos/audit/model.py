@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED, Coalition, Verdict
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol
+from psephos.results.base import AuditedCell
+from psephos.results.security import AuditedCoalition, AuditedProtocol
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from psephos.audit.liars import LIARS, PSGD_LIARS
 from psephos.audit.model import AnalysisContext, Case, CheckResult, judge
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import AuditedProtocol, AuditResult
 from psephos.results.base import timed
+from psephos.results.security import AuditedProtocol, AuditResult
 
 _ALL = (CEREMONY, TALLY, LIARS, *STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}

@@ -17,8 +17,8 @@ from psephos.cli.generate import command, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, finish
 from psephos.data.own import TableOptions
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import PrivacyAuditResult, Result
-from psephos.results.base import timed
+from psephos.results.base import Result, timed
+from psephos.results.security import PrivacyAuditResult
 
 _NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label result --party hospital --public 11"

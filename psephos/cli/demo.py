@@ -11,7 +11,7 @@ from psephos.cli.generate import command
 from psephos.cli.shared import OutputDir, ProgressDisplay, emit, output_directory
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.results import TallyResult
+from psephos.results.runs import TallyResult
 from psephos.simulation.job import Job
 from psephos.simulation.options import JobOptions
 
@@ -69,7 +69,7 @@ def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:
         f"   {_listed(kinds)} classifiers.",
         f"2. Each voted on {result.auxiliary} public samples: {result.ballots} encrypted ballots of "
         f"{result.bytes_per_ballot:,} bytes,",
-        f"   under a {result.key_bits:,}-bit Paillier key whose shares {result.holders} holders have.",
+        f"   under a {result.key_bits:,}-bit Paillier key whose shares {result.options['holders']} holders have.",
         f"3. The curator multiplied the ballots, and holders {_listed(opened_by)} opened",
         "   the product: alpha, the share of votes for each class. No ballot was opened.",
         f"      {'sample':<8}" + "".join(f"{name:>12}" for name in result.class_names),

@@ -15,7 +15,7 @@ from psephos.files import write_atomically
 from psephos.model import MODEL_FILE, Model, ReleasedRegressor, load_model, written_model
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.results.scores import EvaluationResult
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
+from psephos.simulation.job import EvaluationOptions, EvaluationRun, calibrated_model
 
 WITHOUT = ("classes", "text", "samples_per_party", "sizes", "concentration", "absent", "task")
 """What follows from the model, and what only simulations vary."""

@@ -13,7 +13,7 @@ import typer
 
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, ModelAt, OutputError, emit, emit_raw, note
-from psephos.results import FORMAT
+from psephos.results.base import FORMAT
 
 COLUMN = "predicted"
 

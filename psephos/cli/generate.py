@@ -101,13 +101,8 @@ def command(
     return app.command(name, cls=cls, help=help, epilog=examples(*lines))
 
 
-def parameters(options: type[Any], without: Collection[str] = ()) -> list[inspect.Parameter]:
-    """Return a keyword parameter, annotated for Typer, for each field of `options` except those of `without`."""
-    hints = get_type_hints(options)
-    return [_parameter(one, hints[one.name]) for one in fields(options) if one.name not in without]
-
-
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+    """Return the keyword parameter of a field of an options dataclass, annotated for Typer."""
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     required = default is MISSING
     hint, entry_type = _plain_type(hint)
@@ -173,7 +168,8 @@ def with_options(
 
     The command's first argument is the `options` object; its keyword-only parameters remain options of their own.
     """
-    generated = parameters(options, {*without, *fixed})
+    hints, left_out = get_type_hints(options), {*without, *fixed}
+    generated = [_parameter(one, hints[one.name]) for one in fields(options) if one.name not in left_out]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]

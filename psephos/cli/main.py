@@ -40,7 +40,9 @@ COMMANDS = {
 """Help of each command in `psephos --help`."""
 
 _MEMBER = ("join", "agent", "status")
-_MODULES = dict.fromkeys(_MEMBER, "member") | dict.fromkeys(("predict", "report", "budget"), "files")
+_MODULES = (
+    dict.fromkeys(_MEMBER, "member") | dict.fromkeys(("predict", "report", "budget"), "files") | {"watch": "verify"}
+)
 """The module of a command, where it has another name."""
 
 _LONGEST_ERROR = 4_000

@@ -18,7 +18,7 @@ from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import read_study
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study import member
 from psephos.study.identity import Identity
 from psephos.study.member import Membership

@@ -11,7 +11,7 @@ import typer
 
 from psephos.cli.generate import command, lazy_app, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish, note
-from psephos.results import Result
+from psephos.results.base import Result
 
 HELP = {
     "hamm-har": "Hamm 2016, Figure 2: activity recognition, 1,000 parties.",

@@ -17,8 +17,9 @@ from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
 from psephos.data.schema import WIDEST
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import RegressionResult, TallyResult
-from psephos.simulation.job import Job
+from psephos.results.runs import TallyResult
+from psephos.results.scores import RegressionResult
+from psephos.simulation.job import Job, RegressionRun
 from psephos.simulation.options import JobOptions
 
 WITHOUT = (
@@ -118,20 +119,12 @@ def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: b
 
 
 def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings: Any) -> None:
-    from psephos.simulation.regression import RegressionRun
-
     run = RegressionRun(chosen)
-    models: list[Any] = []
-
-    def release(_: Any, **context: Any) -> RegressionResult:
-        result, model = run.run(**context)
-        models.append(model)
-        return result
 
     def save(result: RegressionResult) -> list[str]:
-        return _next_steps("", [] if output is None else run.write(result, models[0], output, onnx=onnx))
+        return _next_steps("", [] if output is None else run.write(result, output, onnx=onnx))
 
-    perform(run.options, release, "run", save=save, **settings)
+    perform(run.options, lambda _, **context: run.run(**context), "run", save=save, **settings)
 
 
 def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:

@@ -275,7 +275,7 @@ def _print_result(
         emit_raw(json.dumps(result.as_json()) + "\n")
         if result.notice:
             note(f"psephos: {result.notice}")
-        for text in result.page().warnings:
+        for text in result.page().texts("warning"):
             if text not in printed_before:
                 note(f"psephos: WARNING: {text}")
         for line in lines:

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from psephos.audit.matrix import HIDDEN, REVEALED
 from psephos.protocol.foreign import printable
-from psephos.results import METHODS, Result
-from psephos.results.base import AuditedCell, Matrix, Page, Panel, shown
+from psephos.results.base import METHODS, AuditedCell, Matrix, Page, Panel, Result, shown, with_deviation
 
 GAP = 2
 """Spaces between two columns of a table."""
@@ -38,12 +37,12 @@ def show(
 
     for text in page.texts("notice"):
         say(text, "bold red")
-    for text in page.warnings:
+    for text in page.texts("warning"):
         if text not in printed_before:
             say(f"WARNING: {text}", "bold red")
     for text in page.texts("answer"):
         say(text, "bold")
-    if verbose or not page.answer or page.several_releases:
+    if verbose or not page.text("answer") or page.several_releases:
         for text in page.texts("cost"):
             say(text)
     for text in page.texts("condition"):
@@ -161,10 +160,6 @@ def _learned(secrets: Sequence[str], cells: Sequence[AuditedCell]) -> str:
     return "; ".join(parts) or "nothing"
 
 
-def _share(value: float | None, deviation: float | None = None) -> str:
-    return "" if value is None else f"{value:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
-
-
 def _show_accuracies(page: Page, console: Console, *, verbose: bool) -> None:
     rows = []
     for name, accuracy in page.accuracies.items():
@@ -172,9 +167,9 @@ def _show_accuracies(page: Page, console: Console, *, verbose: bool) -> None:
         row = [
             name,
             METHODS.get(name, ""),
-            _share(accuracy.nonprivate),
-            _share(accuracy.private, accuracy.private_std),
-            _share(accuracy.balanced, accuracy.balanced_std),
+            with_deviation(accuracy.nonprivate),
+            with_deviation(accuracy.private, accuracy.private_std),
+            with_deviation(accuracy.balanced, accuracy.balanced_std),
             "" if sensitivity is None else f"{sensitivity:.3g}",
         ]
         rows.append(row if verbose else row[:4])

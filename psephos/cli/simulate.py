@@ -12,7 +12,8 @@ import typer
 from psephos.cli.generate import command, lazy_app, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
-from psephos.results import InterruptedResult, Result
+from psephos.results.base import Result
+from psephos.results.runs import InterruptedResult
 
 HELP = {
     "tally": "Votes on public samples, counted under encryption; every way to release a classifier from them.",

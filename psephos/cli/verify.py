@@ -1,8 +1,9 @@
-"""`psephos verify`: check a study from its board, without being a member."""
+"""`psephos verify` and `watch`: check a study from its board, or show it, without being a member."""
 
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,15 +11,16 @@ from typing import Annotated
 import typer
 
 from psephos.cli.generate import command
-from psephos.cli.shared import AsJson, emit
-from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
+from psephos.cli.shared import AsJson, emit, note
+from psephos.cli.study import BoardAt, PublicFile, SamplesFile, StudyFile, existing
 from psephos.model import MODEL_FILE, MOST_BYTES
 from psephos.protocol.board.address import open_board
-from psephos.protocol.errors import ModelError, StudyError
+from psephos.protocol.errors import EngineError, ModelError, StudyError
 from psephos.protocol.foreign import read_bytes
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import read_study
+from psephos.specs.terms import StudyTerms
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import Membership
 from psephos.study.receipt import receipt_of, receipt_paths, write_receipt
@@ -100,3 +102,52 @@ def _curator_store(directory: Path, study: Study) -> Store:
     if CURATOR not in member.names or not member.store(CURATOR).exists():
         raise StudyError(f"{directory} is not the curator's directory, or it has not joined")
     return Store(member.store(CURATOR), {"study": study.digest.hex(), "role": CURATOR})
+
+
+@command(
+    app,
+    "psephos watch study.toml --board board.sqlite",
+    "psephos watch study.toml --board nats://board.example:4222 --host 0.0.0.0 --port 80",
+)
+def watch(
+    study: StudyFile,
+    board: BoardAt,
+    host: Annotated[
+        str,
+        typer.Option(help="The address to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for every network."),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any free one.", min=0, max=65535)] = 8080,
+    public: SamplesFile = None,
+    poll: Annotated[float, typer.Option(help="Seconds between two readings of the board.")] = 1.0,
+) -> None:
+    """Serve a page with the progress and log of a study; the study does not notice."""
+    try:
+        import uvicorn
+
+        from psephos.study.watch.app import answers_to, application
+    except ModuleNotFoundError as error:
+        raise EngineError(f"psephos watch needs {error.name}; in a clone: pip install -e '.[watch]'") from None
+    from psephos.study.monitor import Follower
+
+    agreement = read_study(study)
+    existing(board)
+    follower = Follower(agreement, lambda: open_board(board, agreement.digest))
+    if public is not None:
+        samples = PublicSamples.of(agreement, public)
+        follower = Follower(
+            agreement,
+            lambda: open_board(board, agreement.digest),
+            StudyTerms(agreement, samples),
+            check=lambda opened: [asdict(each) for each in examine(agreement, samples, opened).checks],
+        )
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise EngineError(
+            f"cannot listen on {host}, port {port} ({error.strerror}): use another --host or --port"
+        ) from None
+    hosts = answers_to(listener.getsockname()[0])
+    config = uvicorn.Config(application(follower, poll=poll, hosts=hosts), log_level="warning")
+    server = uvicorn.Server(config)
+    note(f"http://{host}:{listener.getsockname()[1]} shows {agreement.title}; Ctrl-C stops the page, not the study")
+    server.run(sockets=[listener])

@@ -29,6 +29,7 @@ from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.sensitivity import Labels
+from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.methods import (
     ReleaseRequest,
@@ -42,7 +43,7 @@ from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset
 from psephos.options import OneOrMore, Positive, option
-from psephos.parties.training import train_parties, votes_in_blocks
+from psephos.parties.training import LinearVoter, count_votes, train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
@@ -51,16 +52,14 @@ from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, Table, timed
-from psephos.results.papers import beside, curve
+from psephos.results.papers import Mean, PaperResult, beside, curve
 from psephos.simulation.engines import LocalEngine, make_engine
 from psephos.simulation.journal import Journal
-from psephos.simulation.linear import LinearVoter, count_votes
 from psephos.simulation.options import ClusterOptions, KeyOptions, SumOptions
 from psephos.simulation.run import KeyedRun
-from psephos.specs.tally import TallySpec
-from psephos.sweep import Sampler, sweep
+from psephos.simulation.sums import Sampler, sweep
+from psephos.specs.exact import TallySpec
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

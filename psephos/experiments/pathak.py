@@ -19,14 +19,14 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from psephos.curator.ledger import Release
 from psephos.curator.pathak.bounds import counterexample, printed_epsilon, theorem_4_2, theorem_4_3
 from psephos.data.datasets import Dataset, load
 from psephos.options import OneOrMore, Options, Positive, option
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
-from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, Table, timed
-from psephos.results.papers import beside, curve
+from psephos.results.papers import Mean, PaperResult, beside, curve
 
 Array = NDArray[np.float64]
 

@@ -16,6 +16,7 @@ import numpy as np
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.options import OneOrMore, TwoOrMore, option
+from psephos.parties.training import LinearVoters
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -24,16 +25,14 @@ from psephos.protocol.paillier.encryption import check_mode
 from psephos.protocol.paillier.keys import check_degree, check_key_bits
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.wire import HEADER_BYTES
-from psephos.results import PlanResult
 from psephos.results.base import timed
+from psephos.results.papers import PlanResult
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from psephos.simulation.linear import LinearVoters
 from psephos.simulation.options import BallotOptions, KeyOptions, MachineOptions
-from psephos.specs.average import AverageSpec, VectorSpec
 from psephos.specs.base import Participants, Spec, SumSpec, VectorFormat
+from psephos.specs.exact import AverageSpec, TallySpec, VectorSpec
 from psephos.specs.psgd import PsgdSpec
-from psephos.specs.tally import TallySpec
 
 _TIMED_PARTIES, _TIMED_CIPHERTEXTS = 8, 8
 """Size of the timed sum: parties, and ciphertexts of each, which are computed side by side."""

@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from psephos.curator.ledger import Release
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, DescentGuarantee, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
@@ -33,9 +34,8 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
-from psephos.results import Mean, PaperResult, Release
 from psephos.results.base import Panel, timed
-from psephos.results.papers import beside, curve
+from psephos.results.papers import Mean, PaperResult, beside, curve
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.options import KeyOptions
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend

@@ -172,6 +172,11 @@ def shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def with_deviation(mean: float | None, deviation: float | None = None) -> str | None:
+    """Return a mean as text, with its standard deviation if there is one; None without a mean."""
+    return None if mean is None else f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+
+
 @dataclass(frozen=True)
 class Panel:
     """A figure of curves; `levels` are drawn as horizontal lines, `note` is its explanation."""
@@ -248,22 +253,13 @@ class Page:
     def texts(self, topic: str) -> list[str]:
         return [fact.text for fact in self.about(topic)]
 
-    @property
-    def warnings(self) -> list[str]:
-        return self.texts("warning")
-
-    @property
-    def notice(self) -> str:
-        """Reason why the result may not be published; "" if it may be."""
-        return " ".join(self.texts("notice"))
-
-    @property
-    def answer(self) -> str:
-        return " ".join(self.texts("answer"))
+    def text(self, topic: str) -> str:
+        """Return all texts of a topic as one; "" if there are none."""
+        return " ".join(self.texts(topic))
 
     @property
     def cost(self) -> str:
-        return " ".join(self.texts("cost"))
+        return self.text("cost")
 
 
 # -- results

@@ -9,9 +9,11 @@ from psephos.data.splits import Split
 from psephos.model import Model, RegressionModel
 from psephos.results.base import Fact
 from psephos.results.budget import budget_text
-from psephos.results.regression import RegressionResult
 from psephos.results.runs import TallyResult
+from psephos.results.scores import RegressionResult
 from psephos.results.trust import cost_text, facts
+
+_NAMED = "that the public rows, their labels and the names of the classes may be known: whoever ran this said so."
 
 
 def markdown(text: str) -> str:
@@ -87,7 +89,7 @@ def model_card(
             ("", columns),
             ("", [f"{text}." for text in split.cautions]),
             ("What was not checked", [f"{fact.value}." for fact in trust if fact.topic == "unchecked" and asked]),
-            ("", [f"{text}." for text in _unchecked_data(split)]),
+            ("", [_NAMED] * (split.encoding is not None)),
             ("What it is worth", [worth] * bool(worth)),
         ],
     )
@@ -125,10 +127,3 @@ def _encoded_by(split: Split) -> str:
     if split.schema:
         return f"Settled by a schema, and scaled by {rows} that somebody named as public."
     return f"Settled by {rows} alone that somebody named as public."
-
-
-def _unchecked_data(split: Split) -> list[str]:
-    """Return what nobody checks of the public data, as clauses."""
-    if split.encoding is None:
-        return []
-    return ["that the public rows, their labels and the names of the classes may be known: whoever ran this said so"]

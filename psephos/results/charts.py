@@ -17,10 +17,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from psephos.results import ALPHA_NOTICE, Accuracy, Alpha, Result
-from psephos.results.base import Panel
+from psephos.results.base import ALPHA_NOTICE, Accuracy, Alpha, Panel, Result
 from psephos.results.document import Document
-from psephos.results.palette import LIGHT
+from psephos.results.html import LIGHT
 
 _WIDTH = 400 / 72  # inches
 
@@ -91,28 +90,22 @@ def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
 
 def draw_figures(document: Document) -> dict[str, RenderedFigure]:
     """Return every figure for which the document has the numbers, by name."""
-    page, drawings = document.result.page(), {}
+    page, figures = document.result.page(), draw_panels(document.result)
     if page.accuracies:
-        drawings["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
+        figures["accuracy"] = _draw("accuracy", "Accuracy of each algorithm", partial(_accuracy, page.accuracies))
     if page.histogram is not None:
-        drawings["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
-    return draw_panels(document.result) | _draw(drawings)
+        figures["alpha"] = _draw("alpha", "How united the votes were", partial(_alpha, page.histogram))
+    return figures
 
 
 def draw_panels(result: Result) -> dict[str, RenderedFigure]:
     """Return the figures of the panels of a result, by the names "panel-1", "panel-2" and so on."""
-    return dict(draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1))
+    return {f"panel-{n}": draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1)}
 
 
-def draw(panel: Panel, name: str) -> tuple[str, RenderedFigure]:
-    """Return `name`, which is the prefix of the ids in the inline markup, and the figure of a panel."""
-    return name, _draw({name: (panel.title or "Accuracy against epsilon", partial(_curves, panel))})[name]
-
-
-def _draw(drawings: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, RenderedFigure]:
-    """Return the figures by name, from a title and a function that draws for each."""
-    with matplotlib.rc_context(_STYLE):
-        return {name: _save(name, title, draw()) for name, (title, draw) in drawings.items()}
+def draw(panel: Panel, name: str) -> RenderedFigure:
+    """Return the figure of a panel; `name`: the prefix of the ids in the inline markup."""
+    return _draw(name, panel.title or "Accuracy against epsilon", partial(_curves, panel))
 
 
 def _axes(height: float) -> tuple[Figure, Axes]:
@@ -212,10 +205,12 @@ def _alpha(alpha: Alpha) -> Figure:
     return figure
 
 
-def _save(name: str, title: str, figure: Figure) -> RenderedFigure:
+def _draw(name: str, title: str, make: Callable[[], Figure]) -> RenderedFigure:
     svg, png = io.StringIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
-    figure.savefig(png, format="png", dpi=216, metadata={"Software": None, "Title": title})
+    with matplotlib.rc_context(_STYLE):
+        figure = make()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
+        figure.savefig(png, format="png", dpi=216, metadata={"Software": None, "Title": title})
     text = svg.getvalue()
     return RenderedFigure(text.encode(), png.getvalue(), _inline(name, title, text))
 

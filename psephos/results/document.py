@@ -12,8 +12,7 @@ import msgspec
 
 import psephos
 from psephos.protocol.errors import ReportError
-from psephos.results import FORMAT, Result
-from psephos.results.base import plain
+from psephos.results.base import FORMAT, Result, plain
 
 LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "joblib")
 """Libraries whose versions are recorded, since a repetition needs them."""
@@ -57,9 +56,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def made(cls, result: Result, messages: list[Any] | None, command: str | None) -> Document:
         """Return the document of a run on this machine, checked as `from_json` checks it."""
-        parts = {"environment": plain(environment()), "command": command, "transcript": messages}
-        whole = {"format": FORMAT, "kind": "report", **parts, "result": result.as_json()}
-        return cls.from_json(json.loads(json.dumps(whole)))
+        made = cls(result=result, transcript=messages, environment=environment(), command=command)
+        return cls.from_json(json.loads(json.dumps(made.as_json())))
 
     @classmethod
     def from_json(cls, document: Any) -> Document:

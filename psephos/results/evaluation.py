@@ -61,11 +61,13 @@ class Evaluation:
         if not self.scores:
             labels = split.dataset.y_train[np.concatenate(split.parties)]
             majority = np.bincount(labels, minlength=len(split.dataset.classes)).argmax()  # of no rows the first class
-            self.add_vote_shares("majority", self._one_hot(np.full(len(test), majority)))
+            self.add_vote_shares("majority", one_hot(np.full(len(test), majority), len(split.dataset.classes)))
 
     def add_classifier(self, method: str, w: Array, epsilon: float | None = None) -> None:
         """Add the score of a linear classifier of weights (d,) or (K, d); `epsilon` None for one without noise."""
-        self.add_vote_shares(method, self._one_hot(votes(w[None], self.test)[0]), epsilon=epsilon, w=w)
+        assert self.split is not None
+        shares = one_hot(votes(w[None], self.test)[0], len(self.split.dataset.classes))
+        self.add_vote_shares(method, shares, epsilon=epsilon, w=w)
 
     def add_vote_shares(
         self,
@@ -88,10 +90,6 @@ class Evaluation:
         draw = None if epsilon is None else previous
         accuracy = float(correct.mean()) if len(y) else np.nan
         self.scores.append(Score(method, epsilon, draw, accuracy, np.array(recall), w))
-
-    def _one_hot(self, labels: NDArray[np.integer]) -> Array:
-        assert self.split is not None
-        return one_hot(labels, len(self.split.dataset.classes))
 
     def accuracy(self, epsilon: float) -> dict[str, Accuracy]:
         """Return the accuracy of each method, private ones as means at `epsilon`; empty without test samples."""

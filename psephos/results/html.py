@@ -1,4 +1,7 @@
-"""Templates of the pages that are written, and how they show values."""
+"""Templates of the pages that are written, how they show values, and their colours.
+
+The colours have the contrasts of WCAG 2.1 level AA; no meaning depends on colour alone.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,39 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from psephos.results.base import shown
-from psephos.results.palette import DARK, LIGHT
 from psephos.results.sequence import size_text
+
+# For a light screen and for paper.
+LIGHT = {
+    "paper": "#ffffff",
+    "raised": "#f3f5f7",
+    "ink": "#1b2026",
+    "quiet": "#535b65",
+    "rule": "#828b96",
+    "faint": "#d5dae0",
+    "blue": "#0b5cad",
+    "orange": "#a84300",
+    "green": "#0d6b47",
+    "violet": "#7440a3",
+    "rose": "#a82458",
+    "olive": "#665700",
+}
+
+# For a dark screen.
+DARK = {
+    "paper": "#14171b",
+    "raised": "#1f242a",
+    "ink": "#e8ebee",
+    "quiet": "#aab3bd",
+    "rule": "#7f8995",
+    "faint": "#39414a",
+    "blue": "#78b4f5",
+    "orange": "#f2a36b",
+    "green": "#5fcf9f",
+    "violet": "#c7a2f0",
+    "rose": "#f58fb4",
+    "olive": "#d6c25a",
+}
 
 
 def _number(value: Any, digits: int = 4) -> Markup:

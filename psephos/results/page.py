@@ -9,8 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from psephos.audit.matrix import EXPECTED, HIDDEN, LEAK, REVEALED
-from psephos.results import ALPHA_NOTICE, METHODS
-from psephos.results.base import AuditedCell, Fact, Matrix, Page
+from psephos.results.base import ALPHA_NOTICE, METHODS, AuditedCell, Fact, Matrix, Page
 from psephos.results.charts import BARS
 from psephos.results.document import Document, Message
 from psephos.results.html import template

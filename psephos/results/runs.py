@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -33,13 +33,11 @@ from psephos.results.base import (
     Share,
     Table,
     sentences,
+    with_deviation,
 )
 from psephos.results.budget import BudgetSummary, budget_facts
 from psephos.results.evaluation import Evaluation
 from psephos.results.trust import DIFFERS, SEEDED, Opened, TrustModel, cost_text, facts, test_key_warning
-
-if TYPE_CHECKING:
-    from psephos.parties.noise import NoiseFrom
 
 PRIVATE_ROWS_NOTICE = (
     "Not for publication: this holds numbers that were computed on private rows (accuracies, and alpha where counts "
@@ -122,10 +120,6 @@ class OptionsResult(Result):
         return self._read.key_bits
 
     @property
-    def holders(self) -> int:
-        return self._read.holders
-
-    @property
     def threshold(self) -> int:
         return self._read.threshold
 
@@ -138,11 +132,6 @@ class OptionsResult(Result):
     def parties_are(self) -> Literal["owners", "shards"]:
         """ "owners" if a column names the owner of each row; else "shards", to which rows were assigned at random."""
         return "shards" if self._read.party is None else "owners"
-
-    @property
-    def noise_from(self) -> NoiseFrom:
-        """The roles that add the noise if the curator does not."""
-        return "holders" if self._read.noise_from == "holders" else "parties"
 
     @property
     def opened(self) -> Opened:
@@ -170,13 +159,13 @@ class OptionsResult(Result):
         return TrustModel(
             noun="prediction" if self.kind == "regression" else "classifier",
             opened=self.opened if colluders is None else "noisy",
-            adders=self.noise_from,
+            adders="holders" if self._read.noise_from == "holders" else "parties",
             unit=release.unit,
             persons=str(release.chosen.get("persons") or ""),
             neighbours=str(release.chosen.get("neighbours", "any")).replace("replace", "any"),
             parties=self.parties,
             shards=self.parties_are == "shards",
-            holders=self.holders,
+            holders=self._read.holders,
             threshold=self.threshold,
             colluders=colluders,
             dealer=self._read.keys == "dealer",
@@ -220,7 +209,7 @@ class OptionsResult(Result):
         shared = {(each.topic, each.label): each.value for each in facts(self.trust())}
         opened = [
             Fact("fact", "Protected", shared["unit", "unit"]),
-            Fact("fact", "Opened by", f"{self.threshold} of {self.holders} key holders"),
+            Fact("fact", "Opened by", f"{self.threshold} of {self._read.holders} key holders"),
         ]
         if "proofs" not in self.options:
             return opened
@@ -354,7 +343,7 @@ class RunResult(OptionsResult):
 
     def _rows(self) -> Iterator[Fact]:
         yield from super()._rows()
-        if self.key_bits and 0 < 2 * self.threshold <= self.holders:
+        if self.key_bits and 0 < 2 * self.threshold <= self._read.holders:
             yield from sentences(
                 "warning",
                 "Two groups of holders without a common member could open this key: a curator that lies could have two "
@@ -546,7 +535,7 @@ class SumResult(BallotResult, RunResult):
             rows: list[list[Any]] = [
                 ["method", *self.class_names],
                 *(
-                    [name, *map(_spread, one.recall, one.recall_std or [None] * len(one.recall))]
+                    [name, *map(with_deviation, one.recall, one.recall_std or [None] * len(one.recall))]
                     for name, one in methods.items()
                 ),
             ]
@@ -820,11 +809,6 @@ class InterruptedResult(Result):
             facts=[*sentences("warning", stopped), *sentences("lead", lead)],
             case=self.protocol,
         )
-
-
-def _spread(mean: float | None, std: float | None) -> str | None:
-    """Return a mean as text, with its standard deviation if there is one; None without a mean."""
-    return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
 
 
 def _equality_fact(label: str, equal: bool | None) -> Fact:

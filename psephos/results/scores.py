@@ -1,18 +1,87 @@
-"""Result of a private evaluation (`psephos evaluate`). Every number in it is private: computed from a noisy sum."""
+"""Results of one sum over all rows: a regression (`psephos run --task regression`), or a private evaluation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from psephos.curator.error_estimates import CERTAIN, Estimate
 from psephos.curator.evaluation import CALIBRATED_FROM, EvaluationEstimate
 from psephos.curator.ledger import Release
-from psephos.results.base import Fact, Page, Table, sentences
-from psephos.results.runs import ComposedCost, OneSumResult
+from psephos.results.base import IN_MEMORY, Count, Fact, Page, Table, sentences
+from psephos.results.runs import PRIVATE_ROWS_NOTICE, ComposedCost, OneSumResult
 from psephos.results.trust import cost_text
+
+PREDICTORS = {
+    "newton": "released, with noise",
+    "public": "public rows alone",
+    "least squares": "all rows, no privacy",
+    "huber": "all rows, Huber's loss, no privacy",
+}
+"""Description of each predictor whose errors are measured: the data and loss that it was fitted to."""
+
+
+@dataclass(frozen=True)
+class RegressionError:
+    """Errors of predictions on held-out rows; RMSE and mean absolute error in the label's unit."""
+
+    r2: float
+    rmse: float
+    mae: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionResult(OneSumResult):
+    """A private regression on the parties' rows.
+
+    `bounds` are the smallest and largest prediction and `threshold_of_residuals` is Huber's, in the label's unit;
+    `errors` are those on the held-out rows, by predictor (`PREDICTORS`), and no epsilon covers them.
+    """
+
+    kind: ClassVar[str] = "regression"
+
+    label: str
+    bounds: tuple[float, float]
+    threshold_of_residuals: float
+    features: Count
+    auxiliary: Count
+    test: int
+    errors: dict[str, RegressionError]
+    weights: NDArray[np.float64] = field(
+        default_factory=lambda: np.empty(0), repr=False, compare=False, metadata=IN_MEMORY
+    )
+
+    @property
+    def notice(self) -> str:
+        return PRIVATE_ROWS_NOTICE
+
+    @property
+    def releases(self) -> dict[str, Release]:
+        return {"newton": self.privacy}
+
+    def _answer(self) -> str:
+        private = f", private for each {self.protected} at {cost_text(self.privacy)}"
+        if not {"newton", "public"} <= self.errors.keys():
+            return f"A linear prediction of {self.label} was released{private}."
+        released, public = self.errors["newton"], self.errors["public"]
+        return f"R² is {released.r2:.3f} on held-out rows, {public.r2:.3f} with public rows alone{private}."
+
+    def _rows(self) -> Iterator[Fact]:
+        predicted = f"{self.bounds[0]:.4g} to {self.bounds[1]:.4g}, the range of the public labels"
+        yield Fact("fact", "Predictions", predicted)
+        yield from super()._rows()
+
+    def _tables(self) -> list[Table]:
+        if not {"newton", "public"} <= self.errors.keys():
+            return []
+        rows = [[PREDICTORS[name], f"{e.r2:.3f}", f"{e.rmse:.4g}", f"{e.mae:.4g}"] for name, e in self.errors.items()]
+        return [Table("", ["fitted to", "R²", "RMSE", "MAE"], rows)]
+
 
 CLIPPED_FROM = 0.05
 """Share of clipped rows from which the page warns that they make the errors too small."""
@@ -22,6 +91,7 @@ CLIPPED_FROM = 0.05
 class EvaluationResult(OneSumResult):
     """A private evaluation of a classifier, or of a prediction of a number (`class_names` is then empty).
 
+    Every number in it is private: computed from a noisy sum.
     `released` is the cost of the release of the model, by `method`; `together` that of both, for who is in both, or
     null where the release does not protect what the evaluation protects.
     """

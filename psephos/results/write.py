@@ -13,7 +13,7 @@ from typing import Any
 from psephos.files import write_atomically
 from psephos.protocol.errors import ReportError
 from psephos.protocol.foreign import read_text
-from psephos.results import Result
+from psephos.results.base import Result
 from psephos.results.document import Document
 
 MOST_BYTES = 1 << 28

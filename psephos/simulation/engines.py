@@ -1,8 +1,8 @@
 """Engines run the batches of a simulation: in this process, in processes of this machine, or on a Dask cluster.
 
-An engine calls one function for every batch, with `shared`, which each worker receives once, and the batch. Results
-come in any order, each exactly once. Batches contain the secrets of simulated parties: a cluster should be your own,
-with a scheduler at a tls:// address.
+An engine's `run` calls one function for every batch, with `shared`, which each worker receives once, and the batch.
+Results come in any order, each exactly once. `count_workers` is how many batches run at the same time. Batches
+contain the secrets of simulated parties: a cluster should be your own, with a scheduler at a tls:// address.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import joblib
 from joblib import Parallel, delayed, parallel_config
@@ -34,18 +34,6 @@ FEWEST_BATCHES = 4
 """Least number of batches for which processes are started; starting them takes longer than fewer batches usually do."""
 
 _RETRIES = 3  # times in a row that workers may die before a batch is finished
-
-
-class Engine(Protocol):
-    """Runs the batches of a simulation."""
-
-    def count_workers(self) -> int:
-        """Return the number of batches that run at the same time. For a cluster, this asks its scheduler."""
-
-    def run(
-        self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
-    ) -> Iterator[Output]:
-        """Yield `function(shared, task())` for every task, in any order."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +129,7 @@ class DaskEngine:
     timeout: float = 10.0
 
     def count_workers(self) -> int:
+        """Ask the scheduler for the number of threads of its workers."""
         client = self._client()
         try:
             return max(1, int(sum(client.ncores().values())))
@@ -208,6 +197,9 @@ def _with_version(version: str, function: Callable[[Any, Task], Output], shared:
             "differ: install the same version everywhere; a run with a journal can be continued"
         )
     return function(shared, task)
+
+
+Engine: TypeAlias = LocalEngine | DaskEngine
 
 
 def make_engine(

@@ -16,8 +16,8 @@ from psephos.options import converted
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
-from psephos.results import RunResult
 from psephos.results.evaluation import Evaluation
+from psephos.results.runs import RunResult
 from psephos.simulation.options import LABELLED_METHODS, AverageOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
@@ -35,20 +35,13 @@ class SimulatedProtocol:
     run: Callable[..., RunResult]
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def free(self) -> list[str]:
-        return [option.name for option in fields(self.options) if option.name not in self.fixed]
 
-
-def _tally(**fixed: Any) -> SimulatedProtocol:
-    return SimulatedProtocol(TallyOptions, simulate_tally, fixed)
-
-
+_JOINT = {"reveal": "statistic"}
 PROTOCOLS: Mapping[str, SimulatedProtocol] = {
-    "tally": _tally(),
-    "statistic": _tally(reveal="statistic"),
-    LABELLED_METHODS[0]: _tally(reveal="statistic", methods=LABELLED_METHODS),
-    "record": _tally(unit="record"),
+    "tally": SimulatedProtocol(TallyOptions, simulate_tally),
+    "statistic": SimulatedProtocol(TallyOptions, simulate_tally, _JOINT),
+    "rehearsed": SimulatedProtocol(TallyOptions, simulate_tally, {**_JOINT, "methods": LABELLED_METHODS}),
+    "record": SimulatedProtocol(TallyOptions, simulate_tally, {"unit": "record"}),
     "average": SimulatedProtocol(AverageOptions, simulate_average),
     "pathak": SimulatedProtocol(PathakOptions, simulate_pathak),
     "psgd": SimulatedProtocol(PsgdOptions, simulate_psgd),
@@ -193,7 +186,7 @@ def simulate(  # wide: an experiment's terms, each with its default
     if learners is not None:
         values["learners"] = (learners,) if isinstance(learners, str) else tuple(learners)
     values |= {"methods": methods} if methods else {}
-    known = [name for name in chosen.free if name not in ("epsilon", "draws")]
+    known = [one.name for one in fields(chosen.options) if one.name not in ("epsilon", "draws", *chosen.fixed)]
     if unknown := [name for name in (*values, *options) if name not in known]:
         raise InvalidParameter(f"{protocol} has no option {', '.join(unknown)}; it has {', '.join(known)}")
     data = None if X is None else _dataset(X, y)

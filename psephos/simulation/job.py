@@ -1,41 +1,73 @@
-"""The job of `psephos run`: read a table, release one private classifier, and write it with its card and its result.
+"""The jobs of `psephos run` and `psephos evaluate`: one release from a table, or an evaluation of a model.
 
-It is a tally (`psephos.simulation.tally`) with one release by one method, which opens only what that method needs.
+`psephos run` is a tally (`psephos.simulation.tally`) with one release by one method, which opens only what that method
+needs; or a regression, which is a record step for a numeric label (docs/protocols/record.md). In an evaluation all
+parties compare a public model with their held-out rows (docs/protocols/evaluation.md).
 """
 
 from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import HuberRegressor, LinearRegression
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from psephos.budget import budget_of
+from psephos.curator.evaluation import BINS, calibrated, largest_error
 from psephos.curator.hamm.release import OutputNoise
-from psephos.curator.hamm.rules import (
-    RidgeRule,
-    average_noise_share,
-    suggest_method,
-)
+from psephos.curator.hamm.rules import RidgeRule, average_noise_share, suggest_method
+from psephos.curator.ledger import Release, costs_together
 from psephos.curator.losses import loss_named
+from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
+from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.schema import WIDEST
+from psephos.data.splits import Split
 from psephos.data.tables import Column, Encoding
 from psephos.files import write_atomically
-from psephos.model import MODEL_FILE, Model, RegressionModel, ReleasedClassifier, write_onnx, written_model
+from psephos.model import (
+    MODEL_FILE,
+    Model,
+    RegressionModel,
+    ReleasedClassifier,
+    ReleasedRegressor,
+    write_onnx,
+    written_model,
+)
+from psephos.options import option
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter, ModelError
-from psephos.results import Result, TallyResult
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.protocol.grids.record import NumericLabel
+from psephos.protocol.privacy.accounting import stated
+from psephos.protocol.privacy.mechanisms import check_epsilon
+from psephos.protocol.randomness import SYSTEM
+from psephos.results.base import Result, timed
 from psephos.results.card import model_card
-from psephos.simulation.options import LABELLED_METHODS, RECORD_METHODS, JobOptions
-from psephos.simulation.run import RunContext
+from psephos.results.runs import ComposedCost, TallyResult
+from psephos.results.scores import EvaluationResult, RegressionError, RegressionResult
+from psephos.simulation.encrypted_sum import EncryptedSum
+from psephos.simulation.options import LABELLED_METHODS, RECORD_METHODS, JobOptions, JointNoiseOptions, MachineOptions
+from psephos.simulation.run import KeyedRun, RunContext
 from psephos.simulation.tally import simulate_tally
-from psephos.specs.statistic import plan_of
-from psephos.specs.tally import LABELS
-from psephos.specs.terms import PublicTerms
+from psephos.specs.exact import LABELS
+from psephos.specs.noisy import NoisySumSpec, plan_of
+from psephos.specs.rows import BOUNDS, EvaluationSpec, RegressionSpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
+
+Array = NDArray[np.float64]
 
 
 class Job:
@@ -44,7 +76,7 @@ class Job:
     def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
         """Read the data, assign rows to parties, and choose the method from public values."""
         if options.task == "regression":
-            raise InvalidParameter("a regression is a RegressionRun (psephos.simulation.regression)")
+            raise InvalidParameter("a regression is a RegressionRun")
         options, self.split = load_split(options)
         options = options.for_labels(self.split.labelled)
         self.method = options.chosen_method
@@ -123,7 +155,7 @@ class Job:
             method=self.method,
             parties=result.parties if result.asked else 0,
             release=released,
-            warnings=tuple(replace(result, cautions=[], privacy={self.method: released}).page().warnings),
+            warnings=tuple(replace(result, cautions=[], privacy={self.method: released}).page().texts("warning")),
         )
 
     def write(self, result: TallyResult, directory: Path, *, onnx: bool = False) -> list[Path]:
@@ -171,3 +203,388 @@ def write_release(
             "would spend epsilon again"
         ) from None
     return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]
+
+
+# -- one sum over the parties' rows
+
+
+class RowSum(ABC):
+    """A run of one encrypted sum over the parties' own rows: a regression, or the evaluation of a model.
+
+    Attributes:
+        released: what a budget file calls the release.
+        phase: what progress calls the parties' work.
+    """
+
+    released: ClassVar[str]
+    phase: ClassVar[str]
+
+    def __init__(self, options: Any, split: Split, spec: NoisySumSpec) -> None:
+        self.options, self.split, self.spec = options, split, spec
+        self._budget = budget_of(options, split, options.unit)
+        self._event = replace(stated(spec.release_plan.event, getattr(options, "delta", 0.0)), name=self.released)
+
+    @abstractmethod
+    def rows_of(self, number: int) -> tuple[Any, ...]:
+        """Return a party's rows, float64 (n, d + 1), and their labels, (n,).
+
+        Where persons are protected, also whose each row is, int64 (n,). Secrets.
+        """
+
+    def sum(self, **context: Unpack[RunContext]) -> EncryptedSum:
+        """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties.
+
+        It is charged before the parties are asked. Raises BudgetExceededError before anything is computed.
+        """
+        budget = replace(self._budget, run=SYSTEM.draw(16))
+        charges = [budget.release(self.released, self._event)]
+        budget.check(charges)
+        run = KeyedRun(self.options, context, before_sum=partial(budget.charge, charges))
+        rows = [self.rows_of(number) for number in range(self.options.parties)]
+        # At least 2 ballots: `contributors` leaves one share beside the observer's.
+        least = self.options.parties - self.options.dropouts
+        done = run.sum(self.spec, rows, self.phase, minimum_ballots=least)
+        return replace(done, seconds=run.seconds)
+
+    def fields(self, done: EncryptedSum) -> dict[str, Any]:
+        """Return the fields that the results of all such runs have, of an opened sum."""
+        cost = self.spec.cost(done.opened.ballots)
+        # The time of other phases depends on private rows.
+        settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
+        return {
+            "options": self.options.plain(),
+            "dataset": self.split.dataset.name,
+            "phases": timed(settled),
+            "privacy": replace(cost, delta=self._event.delta, protects=self.options.protects),
+            "ballots": done.opened.ballots,
+            "ciphertexts_per_ballot": done.round.plan.ciphertexts,
+            "bytes_per_ballot": done.ballot_bytes,
+            "tally_equals_plaintext": done.equals_plaintext,
+            "colluders": self.options.coalition or 0,
+            "budget": self._budget.summary(),
+        }
+
+
+# -- regression
+
+
+class RegressionRun(RowSum):
+    """One regression; `scaler`: public, clips encoded rows to the ranges of public ones and scales them."""
+
+    released, phase = "newton", "sum and encrypt"
+    options: JobOptions
+    spec: RegressionSpec
+
+    def __init__(self, options: JobOptions, split: Split | None = None) -> None:
+        """Assign rows to parties, in place of `split` those that the options name, and plan from public values."""
+        if options.task != "regression":
+            raise InvalidParameter("a numeric label is predicted with --task regression")
+        options, split = load_split(options, split)
+        self.scaler: PublicScaler = own_scaler(predicts_number=True).fit(split.X_auxiliary)
+        spec = RegressionSpec.plan(
+            PublicTerms(
+                auxiliary=AuxiliarySet(self.prepared(split.X_auxiliary)),
+                classes=1,
+                parties=options.parties,
+                labels=split.public_labels,
+                rows=options.announced_rows,
+            ),
+            replace(
+                options.privacy(options.epsilon[0]),
+                simulation_seed=options.seed if options.simulate_noise else None,
+            ),
+        )
+        super().__init__(options, split, spec)
+
+    def prepared(self, X: Any) -> Array:
+        """Return encoded rows (n, d) clipped and scaled, float64 (n, d + 1)."""
+        rows: Array = self.scaler.transform(np.asarray(X, dtype=np.float64))
+        return rows
+
+    def rows_of(self, number: int) -> tuple[Any, ...]:
+        X, y = self.split.party(number)
+        rows = self.prepared(X), np.asarray(y, dtype=np.float64)
+        return rows if self.split.persons is None else (*rows, self.split.persons[self.split.parties[number]])
+
+    def run(self, **context: Any) -> RegressionResult:
+        return self.release(self.sum(**context))
+
+    def release(self, done: EncryptedSum) -> RegressionResult:
+        """Return the result of an opened sum."""
+        split, spec, fields = self.split, self.spec, self.fields(done)
+        weights = spec.fitted(done.opened)
+        chosen = fields["privacy"].chosen | {"labelled": spec.release_plan.labelled}
+        fields["privacy"] = replace(fields["privacy"], chosen=chosen)
+        return RegressionResult(
+            **fields,
+            label=self.options.label or "label",
+            bounds=(spec.label.low, spec.label.high),
+            threshold_of_residuals=spec.label.threshold,
+            features=split.dataset.features,
+            auxiliary=len(split.auxiliary),
+            test=len(split.test),
+            errors=self.errors(weights),
+            cautions=[*split.cautions, *split.private_remarks],
+            weights=weights,
+        )
+
+    def errors(self, weights: Array, *, references: bool = True) -> dict[str, RegressionError]:
+        """Return the errors of released weights of scaled rows, (d + 1,), on the held-out rows, by predictor. Secrets.
+
+        `references`: whether to fit least squares and Huber regression to all private rows.
+        """
+        if len(self.split.y_test) < 2:
+            return {}
+        grid = self.spec.release_plan.grid
+        test, y = self.prepared(self.split.X_test), np.asarray(self.split.y_test, dtype=np.float64)
+        predictions = {"newton": grid.predict(weights, test), "public": grid.predict(grid.offset[:, 0], test)}
+        if references:
+            predictions |= self._references()
+        errors = {}
+        with np.errstate(all="ignore"):
+            for name, each in predictions.items():
+                figures = r2_score(y, each), root_mean_squared_error(y, each), mean_absolute_error(y, each)
+                if np.isfinite(figures).all():
+                    errors[name] = RegressionError(*map(float, figures))
+        return errors
+
+    def _references(self) -> dict[str, Array]:
+        rows = np.concatenate(self.split.parties)
+        X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
+        predictions = {}
+        for name, regressor in (("least squares", LinearRegression()), ("huber", HuberRegressor(max_iter=1000))):
+            with suppress(ValueError), np.errstate(all="ignore"):
+                fitted = make_pipeline(StandardScaler(), regressor).fit(X, labels)
+                predictions[name] = np.nan_to_num(fitted.predict(self.split.X_test))
+        return predictions
+
+    def model(self, result: RegressionResult) -> RegressionModel:
+        encoding = self.split.encoding
+        if encoding is None:
+            raise InvalidParameter("a regression is released from your own table: name it with --data FILE")
+        assert self.scaler.ranges_ is not None
+        coefficients, intercepts = self.scaler.fold(result.weights[None, :])
+        return RegressionModel(
+            psephos_model=1,
+            task="regression",
+            label=result.label,
+            encoding=encoding,
+            ranges=tuple(map(tuple, self.scaler.ranges_.T.tolist())),
+            coefficients=tuple(coefficients[0].tolist()),
+            intercept=float(intercepts[0] + self.spec.label.middle),
+            bounds=result.bounds,
+            method="newton",
+            parties=self.options.parties,
+            release=result.privacy,
+            warnings=tuple(result.warnings_of_model()),
+        )
+
+    def write(self, result: RegressionResult, directory: Path, *, onnx: bool) -> list[Path]:
+        """Write a result of `run` into a directory that exists; see `write_release`."""
+        model = self.model(result)
+        return write_release(directory, model, model_card(model, result, self.split), result, onnx=onnx)
+
+
+# -- evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(JointNoiseOptions, MachineOptions):
+    """Options of `psephos evaluate`."""
+
+    epsilon: float = option(
+        1.0, "Privacy of the evaluation, of a record or (--unit party) of a party.", group="Privacy"
+    )
+    unit: Literal["record", "party"] = option(
+        "record",
+        "What epsilon protects: record (one row, which is replaced, added or removed) or party (all rows of a party; "
+        "then only the mean of the parties' accuracies, or of their absolute errors, is estimated).",
+        group="Privacy",
+    )
+    rows: Literal["held-out", "all"] = option(
+        "held-out",
+        "With --data: the rows that `psephos run` held out with the same --held-out, --seed and unit; or all rows, of "
+        "a table that the model has not seen.",
+        group="Your own data",
+    )
+    bins: int = option(
+        BINS, "Of a classifier: bins of the score. More show more detail under more noise.", group="Privacy"
+    )
+    largest_error: float | None = option(
+        None,
+        "Of a prediction of a number: larger errors count as this one. A smaller one has less noise.",
+        group="Privacy",
+        shown="three quarters of the range of predictions",
+    )
+    task: Literal["classification", "regression"] = option("classification", "What the model predicts.")
+
+    def check(self) -> None:
+        super().check()
+        check_epsilon(self.epsilon)
+        if self.rows == "all" and self.data is None:
+            raise InvalidParameter("--rows all is about your own table: name it with --data FILE")
+        if self.rows == "held-out" and self.data is not None and not self.held_out:
+            raise InvalidParameter("no rows are held out with --held-out 0: leave it out, or add --rows all")
+
+    @property
+    def readers(self) -> dict[str, tuple[bool, str]]:
+        numeric, classes = self.predicts_number, "a model that classifies"
+        return super().readers | {
+            "largest_error": (numeric, "a model that predicts a number"),
+            "bins": (not numeric, classes),
+            "classes": (not numeric, classes),
+            "other_labels": (not numeric or self.other_labels == "drop", classes),
+        }
+
+    @property
+    def names_classes(self) -> bool:
+        return False
+
+    @property
+    def compares(self) -> bool:
+        """False: whether rows are left is the parties' secret, and no error may tell."""
+        return False
+
+
+class EvaluationRun(RowSum):
+    """One evaluation of a `model`, on rows that are encoded as the model encodes them."""
+
+    released, phase = "evaluation", "score and encrypt"
+    options: EvaluationOptions
+    spec: EvaluationSpec
+
+    def __init__(self, options: EvaluationOptions, evaluated: ReleasedClassifier | ReleasedRegressor) -> None:
+        self.model = model = evaluated.model
+        options, split = _assign_rows(options, model)
+        agreed: dict[str, Any]
+        if isinstance(model, RegressionModel):
+            largest = options.largest_error
+            bounds = (*model.bounds, largest_error(*model.bounds) if largest is None else largest)
+            middle = NumericLabel(*bounds).middle
+            weights = np.append(model.coefficients, model.intercept - middle)[:, None]
+            agreed = dict(zip(BOUNDS, bounds, strict=True))
+        else:
+            weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
+            agreed = {"bins": options.bins}
+        spec = EvaluationSpec.plan(
+            PublicTerms(
+                auxiliary=AuxiliarySet(self._prepared(split.X_auxiliary)),
+                classes=1 if isinstance(model, RegressionModel) else len(model.classes),
+                parties=options.parties,
+                agreed={"classifier": weights, **agreed},
+            ),
+            PrivacyTerms(
+                epsilon=options.epsilon,
+                unit=options.unit,
+                persons=options.record or "",
+                colluders=options.coalition,
+                dropouts=options.dropouts,
+                simulation_seed=options.seed if options.simulate_noise else None,
+            ),
+        )
+        super().__init__(options, split, spec)
+
+    def rows_of(self, number: int) -> tuple[Any, ...]:
+        split, data = self.split, self.split.dataset
+        if split.encoding is None:
+            order = np.random.default_rng([self.options.seed, 3]).permutation(len(split.y_test))
+            own = np.sort(np.array_split(order, self.options.parties)[number])
+            return self._prepared(split.X_test[own]), split.y_test[own]
+        own = split.held_out[number]
+        if self.options.rows == "all":
+            own = np.sort(np.concatenate([own, split.parties[number]]))
+        rows = self._prepared(data.X_train[own]), data.y_train[own]
+        return rows if split.persons is None else (*rows, split.persons[own])
+
+    def _prepared(self, X: Any) -> Array:
+        """Return encoded rows (n, d) in the model's ranges, with the constant 1, float64 (n, d + 1)."""
+        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        if isinstance(self.model, RegressionModel):
+            dense = np.clip(dense, *np.transpose(self.model.ranges))
+        return np.column_stack([dense, np.ones(len(dense))])
+
+    @property
+    def cautions(self) -> list[str]:
+        cautions, trained_for = list(self.split.cautions), (self.model.release, *self.model.earlier)[-1].unit
+        if self.split.encoding is not None and self.options.rows == "held-out" and trained_for != self.options.unit:
+            cautions.append(
+                f"The model was released with --unit {trained_for}, which holds other rows out than --unit "
+                f"{self.options.unit}: most of the evaluated rows are rows that it was trained on, if it was trained "
+                "on this table."
+            )
+        return cautions
+
+    def run(self, **context: Any) -> EvaluationResult:
+        done, released = self.sum(**context), self.model.release
+        fields = self.fields(done)
+        return EvaluationResult(
+            **fields,
+            class_names=[] if isinstance(self.model, RegressionModel) else list(self.model.classes),
+            method=self.model.method,
+            estimate=self.spec.estimate(done.opened),
+            together=_total(fields["privacy"], (released, *self.model.earlier)),
+            released=released,
+            cautions=self.cautions,
+        )
+
+
+def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> tuple[EvaluationOptions, Split]:
+    """Return the options for the table and the model, and the rows in the model's encoding, assigned to the parties."""
+    options = replace(options, task="regression" if isinstance(model, RegressionModel) else "classification")
+    if isinstance(model, RegressionModel):
+        options.check()
+        if options.label != model.label:
+            raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
+    elif options.data is None:
+        options, split = load_split(options)
+        if split.dataset.features != len(model.encoding.features) or split.dataset.classes != model.classes:
+            raise DataError(
+                f"the model has {len(model.encoding.features)} features and the classes {', '.join(model.classes)}; "
+                f"{split.dataset.name} has others: name its data with --data FILE or --dataset NAME"
+            )
+        return options, split
+    else:
+        if options.classes and options.classes != model.classes:
+            raise InvalidParameter(f"the classes of the model are {', '.join(model.classes)}: leave --classes out")
+        options = replace(options, classes=model.classes)
+    table = OwnTable(options)
+    if table.owners:
+        options = replace(options, parties=len(table.owners))
+    options.check()
+    return options, table.deal(
+        options.parties, options.seed, by_content=options.protects_records, agreed=model.encoding
+    )
+
+
+def _total(entry: Release, earlier: Sequence[Release]) -> ComposedCost | None:
+    """Return the cost of an evaluation and of the model's releases; None where one does not protect its unit, too."""
+    cost, *_ = costs_together((entry, *earlier))
+    covering = cost.releases == 1 + sum(release.epsilon != 0 for release in earlier)
+    if not covering or cost.epsilon is None or cost.delta is None:
+        return None
+    return ComposedCost(cost.releases, cost.epsilon, cost.delta)
+
+
+def calibrated_model(model: Model, result: EvaluationResult) -> Model:
+    """Return a model whose scores are calibrated, with the evaluation's cost.
+
+    Raises InvalidParameter for a result without Platt scaling, such as that of a prediction of a number.
+    """
+    calibration = result.estimate.calibration
+    if calibration is None:
+        raise InvalidParameter("Platt scaling was not fitted: the rows are too few for this epsilon")
+    weights = np.vstack([np.array(model.coefficients).T, np.array(model.intercepts)])
+    scaled = calibrated(weights, calibration)
+    earlier = (replace(model.release, signal=None), *model.earlier)
+    warnings = [*model.warnings, *result.page().texts("warning")]
+    return msgspec.structs.replace(
+        model,
+        coefficients=(tuple(scaled[:-1, 0].tolist()),),
+        intercepts=(float(scaled[-1, 0]),),
+        parties=result.ballots,
+        release=result.privacy,
+        earlier=earlier,
+        together=costs_together((result.privacy, *earlier)),
+        warnings=tuple(dict.fromkeys(warnings)),
+        calibration=(calibration.slope, calibration.intercept),
+    )

@@ -40,6 +40,9 @@ from psephos.specs.terms import PrivacyTerms
 KDD99_SPLIT = (22, 43_000)
 """Numbers of private rows per party and of auxiliary samples in Hamm's (2016) split of KDD-99."""
 
+CountedMethod = Literal["statistic", "soft", "vote", "pate"]
+OtherMethod = Literal["vote-directions", "own-data", "whitened", "avg", "rehearsed", "newton", "auto"]
+
 COUNTED = ("vote", "soft", "statistic", "pate")
 """Methods whose release is computed from the exact counts of votes."""
 
@@ -586,22 +589,7 @@ class JobOptions(TallyOptions):
         "What the label is: a class, or a number (regression, of your own table whose public rows have labels).",
         group="Your own data",
     )
-    method: (
-        Literal[
-            "statistic",
-            "soft",
-            "vote",
-            "pate",
-            "vote-directions",
-            "own-data",
-            "whitened",
-            "avg",
-            "rehearsed",
-            "newton",
-            "auto",
-        ]
-        | None
-    ) = option(
+    method: Literal[CountedMethod, OtherMethod] | None = option(
         None,
         "What is released. From the counts of votes: statistic (a linear statistic of them), soft or vote (Hamm's "
         "weighted ERM on soft or majority labels), pate. From votes that nobody counts: vote-directions (the direction "

@@ -36,8 +36,9 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import Changes
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import PathakResult, Phase
+from psephos.results.base import Phase
 from psephos.results.evaluation import Evaluation
+from psephos.results.runs import PathakResult
 from psephos.simulation.options import RunOptions
 from psephos.simulation.run import Replacements, RunContext, evaluated_fields, load_two_classes
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms

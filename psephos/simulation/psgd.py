@@ -37,9 +37,9 @@ from psephos.protocol.storage.budget import Charge
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
+from psephos.results.runs import Guarantee, PsgdResult
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.options import BallotOptions, HolderOptions, JournalOptions
@@ -47,6 +47,10 @@ from psephos.simulation.run import Replacements, RunContext, evaluated_fields, l
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
+_DELTA = (
+    "delta = {:g} is not below 1/N = {:.2g}: publishing a record outright with that probability would satisfy it; "
+    "choose a far smaller delta"
+)
 _NOT_IDENTITY = ("journal", "data_dir", "budget", "budget_limit")
 
 Array = NDArray[np.float64]
@@ -316,7 +320,7 @@ def _result(
 ) -> PsgdResult:
     terms = options.terms(agreement, ceremony)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * agreement.series.dimension))
-    split = evaluation.split
+    split, large = evaluation.split, options.delta >= 1 / sum(sizes)
     assert split is not None
     return PsgdResult(
         phases={},
@@ -328,7 +332,7 @@ def _result(
         seconds_per_step=run.seconds / len(run.opened) if run.opened else None,
         sums_equal_reference=run.sums_equal_reference,
         bytes_posted=run.bytes_posted,
-        cautions=[*split.cautions, *_cautions(options, agreement)],
+        cautions=[*split.cautions, *([_DELTA.format(options.delta, 1 / sum(sizes))] if large else [])],
         remarks=_remarks(options, agreement),
         records=sum(sizes),
         party_sizes=sizes,
@@ -344,16 +348,6 @@ def _result(
         bytes_per_ballot=Ballot.encoded_length(example),
         w=run.w.tolist(),
     )
-
-
-def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
-    records = agreement.descent.records
-    if options.delta < 1 / records:
-        return []
-    return [
-        f"delta = {options.delta:g} is not below 1/N = {1 / records:.2g}: publishing a record outright with that "
-        "probability would satisfy it; choose a far smaller delta"
-    ]
 
 
 def _remarks(options: PsgdOptions, agreement: Agreement) -> list[str]:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.budget import budget_of
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import Split
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.accounting import stated
-from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
@@ -32,7 +26,6 @@ from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.options import HolderOptions
 from psephos.specs.base import Participants, SumSpec
-from psephos.specs.noisy import NoisySumSpec
 
 Replacements = Mapping[str, Callable[[Role], Role]]
 """Name of a role -> function that returns its replacement (`psephos.protocol.driver.replace_roles`)."""
@@ -146,70 +139,13 @@ def load_two_classes(options: Any, evaluation: Evaluation, data: Dataset | Split
 
 
 def evaluated_fields(options: Any, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the fields that the results of runs with one release have, once it is evaluated."""
+    """Return the fields that the results of all evaluated runs have; the accuracy is that at the first epsilon."""
     assert evaluation.split is not None
     return {
         "options": options.plain(),
         "dataset": evaluation.split.dataset.name,
         "test": len(evaluation.test),
         "class_names": list(evaluation.split.dataset.classes),
-        "accuracy": evaluation.accuracy(options.epsilon),
+        "accuracy": evaluation.accuracy(float(np.atleast_1d(options.epsilon)[0])),
         "evaluation": evaluation,
     }
-
-
-class RowSum(ABC):
-    """A run of one encrypted sum over the parties' own rows: a regression, or the evaluation of a model.
-
-    Attributes:
-        released: what a budget file calls the release.
-        phase: what progress calls the parties' work.
-    """
-
-    released: ClassVar[str]
-    phase: ClassVar[str]
-
-    def __init__(self, options: Any, split: Split, spec: NoisySumSpec) -> None:
-        self.options, self.split, self.spec = options, split, spec
-        self._budget = budget_of(options, split, options.unit)
-        self._event = replace(stated(spec.release_plan.event, getattr(options, "delta", 0.0)), name=self.released)
-
-    @abstractmethod
-    def rows_of(self, number: int) -> tuple[Any, ...]:
-        """Return a party's rows, float64 (n, d + 1), and their labels, (n,).
-
-        Where persons are protected, also whose each row is, int64 (n,). Secrets.
-        """
-
-    def sum(self, **context: Unpack[RunContext]) -> EncryptedSum:
-        """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties.
-
-        It is charged before the parties are asked. Raises BudgetExceededError before anything is computed.
-        """
-        budget = replace(self._budget, run=SYSTEM.draw(16))
-        charges = [budget.release(self.released, self._event)]
-        budget.check(charges)
-        run = KeyedRun(self.options, context, before_sum=partial(budget.charge, charges))
-        rows = [self.rows_of(number) for number in range(self.options.parties)]
-        # At least 2 ballots: `contributors` leaves one share beside the observer's.
-        least = self.options.parties - self.options.dropouts
-        done = run.sum(self.spec, rows, self.phase, minimum_ballots=least)
-        return replace(done, seconds=run.seconds)
-
-    def fields(self, done: EncryptedSum) -> dict[str, Any]:
-        """Return the fields that the results of all such runs have, of an opened sum."""
-        cost = self.spec.cost(done.opened.ballots)
-        # The time of other phases depends on private rows.
-        settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
-        return {
-            "options": self.options.plain(),
-            "dataset": self.split.dataset.name,
-            "phases": timed(settled),
-            "privacy": replace(cost, delta=self._event.delta, protects=self.options.protects),
-            "ballots": done.opened.ballots,
-            "ciphertexts_per_ballot": done.round.plan.ciphertexts,
-            "bytes_per_ballot": done.ballot_bytes,
-            "tally_equals_plaintext": done.equals_plaintext,
-            "colluders": self.options.coalition or 0,
-            "budget": self._budget.summary(),
-        }

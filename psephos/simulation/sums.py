@@ -5,7 +5,7 @@ The split, the public scaling and the reference classifiers (batch, indiv) are t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +16,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from psephos.budget import RunBudget, budget_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.losses import loss_named
@@ -26,24 +27,26 @@ from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split
 from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
-from psephos.parties.training import train_parties, votes_in_blocks
-from psephos.progress import Progress, counted
+from psephos.parties.training import LinearVoters, count_votes, train_parties, votes_in_blocks
+from psephos.progress import Progress, counted, silent
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.privacy.accounting import shown_together, stated
+from psephos.protocol.errors import BudgetExceededError
+from psephos.protocol.privacy.accounting import PrivacyEvent, shown_together, stated, stated_delta
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, gaussian_sigma
 from psephos.protocol.randomness import SYSTEM
-from psephos.results import ComposedCost
+from psephos.protocol.storage.budget import Charge
+from psephos.protocol.storage.values import encode
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.charges import SumCharges
+from psephos.results.runs import ComposedCost
 from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory
 from psephos.simulation.engines import FEWEST_BATCHES
 from psephos.simulation.journal import Journal
-from psephos.simulation.linear import LinearVoters, count_votes
-from psephos.simulation.options import SumOptions
-from psephos.simulation.run import KeyedRun, RunContext
+from psephos.simulation.options import COUNTED, LABELLED_METHODS, SumOptions
+from psephos.simulation.run import KeyedRun, RunContext, evaluated_fields
 from psephos.specs.base import SumSpec
 from psephos.specs.terms import PublicTerms
-from psephos.sweep import Sampler, sweep
 
 SCALED_ROWS = 50_000
 """Number of test rows that are scaled at a time, to bound the memory."""
@@ -207,6 +210,143 @@ def _fit_one(
     return make_learner(learner, classes=classes, seed=seed, lam=ridge, coordinates=white).fit(X, y)
 
 
+# -- what the run is charged in the budget file of its rows (`--budget`)
+
+
+class SumCharges:
+    """Charges the releases of one experiment, before anything of them leaves.
+
+    Where the parties add the noise, a run that continues from a journal opens the same sums again: it is charged once,
+    before the first sum, and releases one result of each sum, whichever copy of the journal finishes first. Where the
+    curator adds it, the exact sums are charged once, and the releases each time when the noise is drawn.
+    """
+
+    def __init__(self, options: SumOptions, split: Split, journal: Journal | None = None) -> None:
+        self._options, self._charged = options, False
+        self.budget = budget_of(options, split, "record" if options.protects_records else "party")
+        self._planned: list[Charge] = []
+        if journal is not None:
+            stored = journal.result("budget run")
+            if stored is None:
+                journal.store_result("budget run", stored := self.budget.run.hex())
+            self.budget = replace(self.budget, run=bytes.fromhex(stored))
+
+    def check(self) -> None:
+        """Raise BudgetExceededError or BudgetFileError, before anything is trained, if the releases cannot be charged.
+
+        The cost of a release is known exactly when it is planned; here it is what the options ask for.
+        """
+        options = self._options
+        if not options.joint:
+            self.budget.check([*self._exact_charges(), *self._requested_charges(options.noise)])
+            return
+        refusals = []
+        for law in dict.fromkeys([options.noise, "discrete-laplace" if options.may_choose_laplace else options.noise]):
+            try:
+                self.budget.check(self._requested_charges(law))
+                return
+            except BudgetExceededError as refusal:
+                refusals.append(refusal)
+        raise refusals[0]
+
+    def plan(self, methods: Sequence[Mapping[str, Method]]) -> None:
+        """Charge the releases whose noise the curator draws; of the others, record the exact cost for `before_sum`.
+
+        Raises as `RunBudget.charge`.
+        """
+        # The curator of a continued run draws other noise, and somebody may have seen its first release.
+        budget = self.budget if self._options.joint else replace(self.budget, run=SYSTEM.draw(16))
+        releases = [
+            _release(budget, name, epsilon, method.event, number)
+            for epsilon, at_epsilon in zip(self._options.epsilon, methods, strict=True)
+            for name, method in at_epsilon.items()
+            if method.event is not None
+            for number in range(self._options.drawn)
+        ]
+        if self._options.joint:
+            self._planned = releases
+        else:
+            budget.charge(releases)
+
+    def before_sum(self) -> None:
+        """Charge all that the sums cost, before the first one. Raises as `RunBudget.charge`."""
+        if self._charged:
+            return
+        charges = self._planned if self._options.joint else self._exact_charges()
+        if not charges:
+            raise RuntimeError("a sum is taken whose release was not planned")
+        self.budget.charge(charges)
+        self._charged = True
+
+    def after_sum(self, name: str, opened: OpenedSum) -> None:
+        """Record the noisy sum that was paid for, before anything of it leaves. Raises as `RunBudget.release_once`."""
+        if self._options.joint:
+            self.budget.release_once(name, encode((opened.sums, opened.parties)))
+
+    def _requested_charges(self, law: str) -> list[Charge]:
+        """Return the charges of all releases that the options ask for, with noise of the law `law`.
+
+        A method that may ask no party is left out: whether it does is known only when it is planned.
+        """
+        options, gaussian = self._options, law == "gaussian"
+        charges = []
+        for epsilon in options.epsilon:
+            multiplier = gaussian_sigma(1.0, epsilon, options.delta) if gaussian and options.joint else None
+            delta = stated_delta(options.delta if gaussian else 0.0)
+            event = PrivacyEvent("release", epsilon, delta, multiplier, SAMPLER_DISTANCE)
+            charges += [
+                _release(self.budget, name, epsilon, event, number)
+                for name in options.offered
+                if name not in LABELLED_METHODS
+                for number in range(options.drawn)
+            ]
+        return charges
+
+    def _exact_charges(self) -> list[Charge]:
+        offered, openings = set(self._options.offered), list[tuple[str, str]]()
+        if offered & set(COUNTED):
+            openings.append(("counts of votes", "the curator is given the exact counts of votes (alpha)"))
+        if offered - set(COUNTED):
+            openings.append(("sums", "the curator is given exact sums of what the parties send"))
+        return [self.budget.opening(f"exact {name}", why) for name, why in openings]
+
+
+def _release(budget: RunBudget, name: str, epsilon: float, event: PrivacyEvent, number: int) -> Charge:
+    return budget.release(f"{name} at epsilon {epsilon!r}", event, number)
+
+
+# -- every method at every epsilon, released several times
+
+Sampler = Callable[[], Array]
+"""Draws one release, weights (d,) or (K, d); every call is a release of its own."""
+
+
+@dataclass(frozen=True)
+class SweepRelease:
+    """Release `number` of a method at an epsilon: weights float64 (d,) or (K, d)."""
+
+    method: str
+    epsilon: float
+    number: int
+    weights: Array = field(repr=False)
+
+
+def sweep(
+    samplers_at: Callable[[float], Mapping[str, Sampler]],
+    epsilons: Iterable[float],
+    draws: int,
+    progress: Progress = silent,
+) -> Iterator[SweepRelease]:
+    """Draw releases by epsilon, then by method, then by number."""
+    for epsilon in epsilons:
+        samplers = samplers_at(epsilon)
+        report = counted(progress, "release", draws * len(samplers))
+        for method, sampler in samplers.items():
+            for number in range(draws):
+                yield SweepRelease(method, epsilon, number, sampler())
+                report(1)
+
+
 # -- the run
 
 MethodsAt = Callable[[float], dict[str, Method]]
@@ -323,20 +463,16 @@ class SumExperiment(KeyedRun):
         """Return the fields that all results of encrypted sums have, of the methods at each epsilon."""
         options, population = self.options, self.population
         costs = self._costs(methods)
-        everywhere = {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in options.epsilon}
+        several = options.epsilon if len(options.epsilon) > 1 else ()
         return {
-            "dataset": population.split.dataset.name,
+            **evaluated_fields(options, self.evaluation),
             "features": population.auxiliary.shape[1],
-            "test": len(population.test),
             "delta": max(entry.delta or 0.0 for entry in costs["privacy"].values()),
-            "accuracy": next(iter(everywhere.values())),
-            "by_epsilon": everywhere if len(everywhere) > 1 else {},
-            "class_names": list(population.split.dataset.classes),
+            "by_epsilon": {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in several},
             "cautions": list(population.split.cautions),
             "remarks": list(self.remarks),
             "colluders": options.coalition if self.done else None,
-            "budget": self._charges.summary(),
-            "options": options.plain(),
+            "budget": self._charges.budget.summary(),
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self.done), 1) if self.done else None,
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
             "auxiliary": len(population.auxiliary),
@@ -346,7 +482,6 @@ class SumExperiment(KeyedRun):
             "tally_equals_plaintext": all(done.equals_plaintext for done in self.done),
             **costs,
             "draws": options.drawn,
-            "evaluation": self.evaluation,
             "transcript": self.transcript,
             "continued_from": sum(done.continued_from for done in self.done),
         }
@@ -356,8 +491,6 @@ def run_experiment(
     options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], context: RunContext
 ) -> tuple[SumExperiment, dict[str, Any]]:
     """Check the options, split the data, train, release and measure; also return the fields of the result."""
-    if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):
-        raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
     options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), _journal_of(options) as journal:

@@ -39,16 +39,14 @@ from psephos.protocol.errors import NoGainError
 from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import Randomness
-from psephos.results import Alpha, AverageResult, TallyResult
+from psephos.results.base import Alpha
+from psephos.results.runs import AverageResult, TallyResult
 from psephos.simulation.options import COUNTED, LABELLED_METHODS, RECORD_METHODS, AverageOptions, TallyOptions
 from psephos.simulation.run import RunContext
 from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
-from psephos.specs.average import AverageSpec, OwnDataSpec
-from psephos.specs.noisy import NoisySumSpec
-from psephos.specs.record import RecordSpec
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.statistic import StatisticSpec, plan_of
-from psephos.specs.tally import LABELS, TallySpec
+from psephos.specs.exact import LABELS, AverageSpec, OwnDataSpec, TallySpec
+from psephos.specs.noisy import NoisySumSpec, StatisticSpec, plan_of
+from psephos.specs.rows import RecordSpec, RehearsedSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 Array = NDArray[np.float64]

@@ -39,8 +39,7 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.study.study import Study
 from psephos.specs.secrets import Secret
-from psephos.specs.study import value_of
-from psephos.specs.terms import PrivacyTerms, PublicTerms
+from psephos.specs.terms import PrivacyTerms, PublicTerms, value_of
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.int64]]

@@ -26,8 +26,7 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Study
 from psephos.specs.base import Array, Participants, RoleMeans, Rows, Spec, key_of_size
 from psephos.specs.secrets import CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.study import COLLUDERS
-from psephos.specs.terms import PrivacyTerms, PublicTerms
+from psephos.specs.terms import COLLUDERS, PrivacyTerms, PublicTerms
 
 GRADIENTS = Secret("gradients", "each party", "The gradient of the party's loss at each point of the descent.")
 HONEST_GRADIENT = Secret(

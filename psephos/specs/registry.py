@@ -15,22 +15,13 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
 from psephos.protocol.privacy.unit import Changes, PrivacyUnit
 from psephos.protocol.study.study import Study
-from psephos.specs.average import AverageSpec
 from psephos.specs.base import Participants, Spec
-from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.exact import AverageSpec, TallySpec
+from psephos.specs.noisy import StatisticSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
-from psephos.specs.record import RecordSpec, RegressionSpec
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.statistic import StatisticSpec
-from psephos.specs.study import (
-    SAMPLES,
-    StudyTerms,
-    decode_parameters,
-    type_of_parameter,
-    value_of,
-)
-from psephos.specs.tally import TallySpec
+from psephos.specs.rows import EvaluationSpec, RecordSpec, RegressionSpec, RehearsedSpec
+from psephos.specs.terms import SAMPLES, StudyTerms, decode_parameters, type_of_parameter, value_of
 
 SPECS: dict[str, type[Spec]] = {
     "tally": TallySpec,
@@ -173,11 +164,6 @@ def noise_from(study: Study) -> NoiseFrom:
     return "holders" if study.parameters.get("noise_from") == "holders" else "parties"
 
 
-def person_column(study: Study) -> str:
-    """Return the column that names persons where a study protects a person with all rows at a party; "" elsewhere."""
-    return str(study.parameters.get("record", "")) if "record" in spec_class(study.protocol).parameters else ""
-
-
 def multiplier_of(study: Study) -> float | None:
     """Return sigma over the sensitivity where a study is one release with Gaussian noise; None elsewhere."""
     if not spec_class(study.protocol).has_gaussian_noise(study):
@@ -185,14 +171,12 @@ def multiplier_of(study: Study) -> float | None:
     return gaussian_sigma(1.0, study.epsilon, study.delta)
 
 
-def unit_of(study: Study) -> str:
-    kind = spec_class(study.protocol)
-    return str(study.parameters.get("unit", kind.unit)) if "unit" in kind.parameters else kind.unit
-
-
 def protected_by(study: Study) -> PrivacyUnit:
-    neighbours: Changes = "replace" if spec_class(study.protocol).states_sizes else "any"
-    if unit_of(study) == "party":
+    """Return what a study protects: a person with all rows at a party where its parameter `record` names persons."""
+    kind = spec_class(study.protocol)
+    stated = {name: str(value) for name, value in study.parameters.items() if name in kind.parameters}
+    neighbours: Changes = "replace" if kind.states_sizes else "any"
+    if stated.get("unit", kind.unit) == "party":
         return PrivacyUnit("party", "", neighbours)
-    column = person_column(study)
+    column = stated.get("record", "")
     return PrivacyUnit("person" if column else "record", column, neighbours)

@@ -1,11 +1,16 @@
-"""What a specification is planned from: values that everybody knows, and the privacy that is agreed on."""
+"""What a specification is planned from: values that everybody knows, and the privacy that is agreed on.
+
+Both follow from a signed study (docs/study.md) and its public table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +21,8 @@ from psephos.curator.rehearsal import PublicModel, fit_public
 from psephos.curator.statistic import MechanismName
 from psephos.parties.noise import NoiseFrom
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.study.study import Study
 
 Array = NDArray[np.float64]
 
@@ -118,3 +124,144 @@ class PrivacyTerms:
         noise = self.mechanism or ("gaussian" if self.delta else "spherical-laplace")
         assert self.epsilon is not None
         return ReleaseRequest(self.epsilon, self.delta, noise, self.lam)
+
+
+# -- of a study
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DerivedDefault:
+    """A parameter whose default follows from the study: its type, and the rule."""
+
+    kind: type
+    rule: Callable[[Study], Any]
+
+
+COLLUDERS = DerivedDefault(int, lambda study: max(0, study.threshold - 1))
+"""Parties that may tell each other their noise: by default as many as there are key holders that cannot open a sum."""
+
+SAMPLES = {"ignore": "", "text": ""}
+"""Parameters about the public samples, which any study may have; their default, which is also their type."""
+
+MATRICES = ("coordinates", "offset", "classifier")
+"""Parameters that are matrices (d, r), which a study states as float32 in base64."""
+
+
+class PublicTable(Protocol):
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all that is computed from the file, 32 bytes, as a study signs it."""
+
+    @property
+    def auxiliary(self) -> AuxiliarySet:
+        """The samples, which follow from what is digested."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the samples' columns."""
+
+    def labels(self, classes: Sequence[str]) -> NDArray[Any]:
+        """The class numbers of the samples, (N,), -1 where there is none; without classes numbers, NaN for none."""
+
+
+@dataclass(frozen=True)
+class StudyTerms:
+    """A study and its public table; raises StudyError when this is not the table that the study was signed about."""
+
+    study: Study
+    public: PublicTable = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.public.digest != self.study.public_table:
+            raise StudyError(
+                "this is not the study's public file, or another version of Psephos reads it differently: a column, a "
+                f"cell or a label differs. Ask the study's author for the file ({self.study.public_table.hex()[:16]})"
+            )
+        if (len(self.public.auxiliary.samples), self.public.features) != (self.study.samples, self.study.features):
+            raise StudyError("the study states other features, or another number of rows, than its public file has")
+
+    def public_terms(self, parameters: Parameters) -> PublicTerms:
+        """Return what everybody knows; `parameters`: those of the protocol (`Spec.parameters`)."""
+        study = self.study
+        return PublicTerms(
+            auxiliary=self.public.auxiliary,
+            classes=len(study.classes) or 1,
+            parties=len(study.roster),
+            class_names=study.classes,
+            method=study.method,
+            labels=self.public.labels(study.classes),
+            rows=study.parameters.get("rows"),  # type: ignore[arg-type]
+            agreed=decode_parameters(study, parameters),
+        )
+
+    def privacy(self, parameters: Parameters, unit: str) -> PrivacyTerms:
+        """Return what the release protects, by default the `unit`; `parameters` as in `public_terms`.
+
+        Raises StudyError or InvalidParameter for terms that cannot be.
+        """
+        study = self.study
+        value = {name: value_of(study, parameters, name) for name in _PRIVACY if name in parameters}
+        source = value.get("noise_from", "parties")
+        if source not in get_args(NoiseFrom):
+            raise StudyError(f"noise_from is {' or '.join(get_args(NoiseFrom))}, not {source!r}")
+        return PrivacyTerms(
+            epsilon=study.epsilon,
+            delta=study.delta,
+            unit=value.get("unit", unit),
+            persons=value.get("record", ""),
+            colluders=value.get("colluders", 0),
+            dropouts=value.get("dropouts", 0),
+            holders=len(study.holders) if source == "holders" else 0,
+            lam=value_of(study, parameters, "lam") if "lam" in study.parameters else None,
+        )
+
+
+_PRIVACY = ("unit", "record", "colluders", "dropouts", "noise_from")
+"""Parameters of a study that say what is protected, and against whom."""
+
+
+def value_of(study: Study, parameters: Parameters, name: str) -> Any:
+    """Return a parameter of a study, or its default; `parameters`: those of the protocol."""
+    default = parameters[name]
+    if isinstance(default, DerivedDefault):
+        default = default.rule(study)
+    value = study.parameters.get(name, default)
+    return float(value) if float in (default, type(default)) else value
+
+
+def type_of_parameter(default: Any) -> type:
+    """Return the type of a parameter from its default in `Spec.parameters`, which may be the type itself."""
+    if isinstance(default, DerivedDefault):
+        return default.kind
+    return default if isinstance(default, type) else type(default)
+
+
+def decode_parameters(study: Study, parameters: Parameters) -> dict[str, Any]:
+    """Return the parameters that a study states, matrices as float64 (d, r); raises StudyError for what is none."""
+    stated = {name: value_of(study, parameters, name) for name in parameters if name in study.parameters}
+    matrices = {name: _matrix(name, stated[name], len(study.features)) for name in MATRICES if name in stated}
+    return stated | matrices
+
+
+def encode_parameters(parameters: Parameters) -> dict[str, Any]:
+    return {
+        name: encode_coordinates(value) if isinstance(value, np.ndarray) else value
+        for name, value in parameters.items()
+    }
+
+
+def encode_coordinates(transform: NDArray[np.float64]) -> str:
+    """Return a matrix (d, r) as the parameter of a study: float32, in base64."""
+    return base64.b64encode(transform.astype("<f4").tobytes()).decode()
+
+
+def _matrix(name: str, text: str, features: int) -> NDArray[np.float64]:
+    try:
+        numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except (binascii.Error, ValueError):
+        raise StudyError(f"the {name} of the study are no float32 numbers in base64") from None
+    if not numbers.size or numbers.size % features or not np.isfinite(numbers).all():
+        raise StudyError(f"the {name} of the study are not those of {features} features")
+    return numbers.astype(np.float64).reshape(features, -1)

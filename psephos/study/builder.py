@@ -22,9 +22,9 @@ from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, Study
 from psephos.specs.base import Spec
-from psephos.specs.evaluation import BOUNDS, encode_releases
 from psephos.specs.registry import SPECS, ProtocolName, plan_study, spec_class, spec_of
-from psephos.specs.study import StudyTerms, encode_coordinates, encode_parameters, type_of_parameter
+from psephos.specs.rows import BOUNDS, encode_releases
+from psephos.specs.terms import StudyTerms, encode_coordinates, encode_parameters, type_of_parameter
 from psephos.study.identity import IdentityCard
 from psephos.study.samples import PublicSamples
 

@@ -10,15 +10,8 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.base import Fact
 from psephos.results.trust import TrustModel, facts
-from psephos.specs.evaluation import stated_releases
-from psephos.specs.registry import (
-    coalition_of,
-    is_verifiable,
-    noise_from,
-    person_column,
-    protected_by,
-    spec_class,
-)
+from psephos.specs.registry import coalition_of, is_verifiable, noise_from, protected_by, spec_class
+from psephos.specs.rows import stated_releases
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 from psephos.study.samples import CONSTANT
 
@@ -48,7 +41,7 @@ def trust_of(study: Study) -> TrustModel:
         adders=noise_from(study),
         verifiable=is_verifiable(study),
         unit=protected.kind,
-        persons=person_column(study),
+        persons=protected.of,
         neighbours=protected.neighbours,
         parties=len(study.parties),
         holders=len(study.holders) if study.uses_key else 0,

@@ -28,7 +28,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.budget import budget_text, summarise
 from psephos.specs.registry import check_study, differs_from_plan, is_verifiable, protected_by, spec_class
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.card import card
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import MemberSettings, PartyInput

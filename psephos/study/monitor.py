@@ -28,7 +28,7 @@ from psephos.protocol.study.stages import ComparingKeys, NoKey, ResultWatcher, S
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, session_of
 from psephos.specs.registry import noise_from
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.identity import fingerprint
 from psephos.study.roles import reader_role
 

@@ -23,8 +23,8 @@ from psephos.parties.party import Voter
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.signing import VerificationKey
 from psephos.protocol.study.study import Study
-from psephos.specs.registry import person_column, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.registry import protected_by, spec_of
+from psephos.specs.terms import StudyTerms
 from psephos.study.samples import PublicSamples
 
 
@@ -134,7 +134,7 @@ class PartyInput:
             load_voter(settings.voter)
             return settings.voter
         rows, _ = self._rows()
-        if column := person_column(self._study):
+        if column := protected_by(self._study).of:
             self._samples().persons(column, Path(settings.data))
         if not takes_classifier:
             return f"{len(rows):,} rows of {settings.data}"
@@ -165,7 +165,7 @@ class PartyInput:
         (n,).
         """
         yield from self._rows()
-        if column := person_column(self._study):
+        if column := protected_by(self._study).of:
             yield self._samples().persons(column, Path(self._settings().data))
 
     def _spec(self) -> Any:

@@ -31,9 +31,9 @@ from psephos.protocol.foreign import printable
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
-from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import protected_by, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.rows import stated_releases
+from psephos.specs.terms import StudyTerms
 from psephos.study.samples import PublicSamples
 
 Array = NDArray[np.float64]

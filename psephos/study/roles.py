@@ -20,7 +20,7 @@ from psephos.protocol.study.stages import (
 )
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import participants_of, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 
 
 def holder_role(terms: StudyTerms, number: int, store: Store) -> StagedRole:

@@ -24,7 +24,7 @@ from psephos.options import split_list
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.study.study import Study
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 
 if TYPE_CHECKING:
     import pandas as pd

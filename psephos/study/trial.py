@@ -18,7 +18,7 @@ from pathlib import Path
 from psephos.data.datasets import load
 from psephos.data.splits import split_dataset
 from psephos.data.tables import read_table
-from psephos.model import MODEL_FILE, load_classifier
+from psephos.model import MODEL_FILE, load_model
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import CURATOR, Study
@@ -189,7 +189,7 @@ def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str
     if any((place / MODEL_FILE).read_bytes() != published for place in released):
         raise StudyError("a member has another model than the one on the board")
     test = read_table(folder / "test.csv")
-    right = (load_classifier(released[0]).predict(test) == test[_LABEL]).mean()
+    right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
     return (
         f"Verified: {sum(check.verdict == 'holds' for check in evidence.checks)} checks of the board hold, none fails. "
         f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "

@@ -54,7 +54,7 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, kind_of, messages_in, session_of
 from psephos.specs.base import Spec
 from psephos.specs.registry import coalition_of, differs_from_plan, participants_of, spec_class, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.card import together_text
 from psephos.study.identity import fingerprint
 from psephos.study.release import follows_from_sum, read_release

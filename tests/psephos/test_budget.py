@@ -21,13 +21,13 @@ from psephos.protocol.errors import BudgetExceededError, BudgetFileError, Invali
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
-from psephos.results import Result, TallyResult
-from psephos.simulation.charges import SumCharges
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
-from psephos.simulation.job import Job
+from psephos.results.base import Result
+from psephos.results.runs import TallyResult
+from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job
 from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.sums import SumCharges
 from psephos.simulation.tally import simulate_average, simulate_tally
 from tests.psephos.simulation.test_job import patients
 

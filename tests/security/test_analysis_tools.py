@@ -19,7 +19,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import TallySpec
 from tests.security.lab.fuzzing import run_tally_round
 
 # -- two samples

@@ -12,7 +12,7 @@ from psephos.audit.case_sums import PARAMETERS, SUMS, VOTES
 from psephos.audit.model import AnalysisContext
 from psephos.audit.run import CASES
 from psephos.protocol.errors import InvalidParameter, ProofError, PsephosError, ThresholdError
-from psephos.specs.average import OwnDataSpec
+from psephos.specs.exact import OwnDataSpec
 from psephos.specs.registry import SPECS
 from psephos.specs.secrets import KEY_SECRETS, Secret, names_of
 

@@ -14,7 +14,8 @@ from psephos.audit.matrix import HIDDEN, LEAK, REVEALED, Coalition
 from psephos.audit.model import Case, Check, CheckResult, judge
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, run_audit
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditResult
+from psephos.results.base import AuditedCell
+from psephos.results.security import AuditedCoalition, AuditedProtocol, AuditResult
 
 SEED = 20260
 VIEWS = 40

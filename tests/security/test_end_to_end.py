@@ -32,7 +32,7 @@ from psephos.audit.end_to_end import (
 from psephos.audit.neighbours import NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, synthetic_table
 from psephos.cli.main import build
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.results import ComparedRun, Finding, PrivacyAuditResult
+from psephos.results.security import ComparedRun, Finding, PrivacyAuditResult
 from tests.security.lab.coupled import COUPLED, Coupled
 
 PIPELINES = {pipeline.name: pipeline for pipeline in default_pipelines()}

@@ -15,7 +15,7 @@ from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
 from psephos.specs.registry import participants_of, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from tests.psephos.study.cast import Samples
 
 

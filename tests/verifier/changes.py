@@ -20,7 +20,7 @@ from psephos.protocol.board.history import Head
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.specs.registry import spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from tests.verifier.recording import PARTIES, Recording, is_a
 
 Posts = list[tuple[str, Post]]

@@ -28,12 +28,9 @@ from psephos.protocol.roles import Post, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
-from psephos.specs.evaluation import encode_releases
-from psephos.specs.record import RegressionSpec
 from psephos.specs.registry import is_verifiable
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.study import StudyTerms, encode_parameters
-from psephos.specs.terms import PrivacyTerms, PublicTerms
+from psephos.specs.rows import RegressionSpec, RehearsedSpec, encode_releases
+from psephos.specs.terms import PrivacyTerms, PublicTerms, StudyTerms, encode_parameters
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples

@@ -10,7 +10,7 @@ import pytest
 
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.specs.registry import spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from tests.tiers import sampled
 from tests.verifier import multiclass
 from tests.verifier.board import Study

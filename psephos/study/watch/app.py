@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from psephos.results.palette import DARK, LIGHT
+from psephos.results.html import DARK, LIGHT
 from psephos.study.monitor import Follower
 
 _BEAT = 15.0

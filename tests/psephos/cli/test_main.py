@@ -28,7 +28,7 @@ from psephos.cli.shared import OutputError, emit, finish, note, output_directory
 from psephos.model import MODEL_FILE
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.wire import Kind
-from psephos.results import KINDS, Result
+from psephos.results.base import KINDS, Result
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
 BOARDS = ["board init", "board export", "board import"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from psephos.cli.show import show, show_table
-from psephos.results import Result
+from psephos.results.base import Result
 from tests.psephos.results.test_report import audits, experiments
 from tests.psephos.results.test_results import TALLY
 

@@ -14,7 +14,7 @@ from psephos.data.datasets import load
 from psephos.data.partition import DataOptions, load_split
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
-from psephos.simulation.evaluation import EvaluationOptions
+from psephos.simulation.job import EvaluationOptions
 from psephos.simulation.options import JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions

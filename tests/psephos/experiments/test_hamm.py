@@ -14,7 +14,8 @@ from psephos.cli.show import show
 from psephos.experiments import hamm as module
 from psephos.experiments.hamm import EXPERIMENTS, HammOptions, reproduce_hamm
 from psephos.protocol.errors import InvalidParameter, JournalError
-from psephos.results import Mean, PaperResult, Result
+from psephos.results.base import Result
+from psephos.results.papers import Mean, PaperResult
 
 SMALL = HammOptions(name="hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
 

@@ -13,7 +13,7 @@ import psephos.experiments.pathak as experiment
 from psephos.data.datasets import Dataset
 from psephos.experiments.pathak import AdultOptions, reproduce_pathak_adult
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import Result
+from psephos.results.base import Result
 
 OPTIONS = AdultOptions(deals=2, draws=10, epsilons=(0.1, 1.0, 1e6))
 

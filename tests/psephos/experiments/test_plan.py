@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from psephos.experiments.plan import PlanOptions, plan
+from psephos.parties.training import LinearVoter
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import BOARD
 from psephos.protocol.transcript import Transcript
-from psephos.results import PlanResult
+from psephos.results.papers import PlanResult
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.key_setup import setup_keys
-from psephos.simulation.linear import LinearVoter
 from psephos.simulation.options import AverageOptions
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import simulate_average
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import TallySpec
 
 TEST_KEY: dict[str, Any] = {"key_bits": 256, "test_key": True, "holders": 4, "threshold": 3, "workers": 1}
 """256 bits protect nothing: the formats and the arithmetic of a plan do not depend on them."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psephos.experiments.rajkumar import METHODS, SweepOptions, reproduce_rajkumar, sizes_from
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.transcript import Transcript
-from psephos.results import Result
+from psephos.results.base import Result
 
 SMALL = SweepOptions(lambdas=(0.1,), epsilons=(0.2,), steps=1000, draws=1, check_steps=1, key_bits=512, test_key=True)
 

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.results import Result, TallyResult
-from psephos.results.runs import PRIVATE_ROWS_NOTICE
+from psephos.results.base import Result
+from psephos.results.runs import PRIVATE_ROWS_NOTICE, TallyResult
 from psephos.results.write import report_from_json, write_figures, write_report
 from tests.psephos.results.test_results import OPTIONS, TALLY
 from tests.psephos.simulation.test_job import patients
@@ -95,7 +95,7 @@ def test_a_report_on_published_data_has_default_modes(tmp_path: Path) -> None:
 def test_own_rows_follow_from_the_options(change: dict[str, Any], private: bool) -> None:
     outcome = replace(PUBLISHED, **change)
     assert outcome.own_rows is private
-    assert bool(outcome.page().notice) is private
+    assert bool(outcome.page().text("notice")) is private
     assert Result.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
 
 

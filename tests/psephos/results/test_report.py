@@ -21,28 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.audit.run import CASES
+from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.results import (
-    ALPHA_NOTICE,
-    Accuracy,
-    Alpha,
-    AuditedCell,
-    AuditedCoalition,
-    AuditedProtocol,
-    AuditResult,
-    InterruptedResult,
-    Mechanism,
-    PaperResult,
-    PrivacyAuditResult,
-    Release,
-    Result,
-    TallyResult,
-)
-from psephos.results.base import Curve, Panel, timed
+from psephos.results.base import ALPHA_NOTICE, Accuracy, Alpha, AuditedCell, Curve, Panel, Result, timed
 from psephos.results.document import Message
-from psephos.results.papers import beside
+from psephos.results.papers import PaperResult, beside
+from psephos.results.runs import InterruptedResult, TallyResult
+from psephos.results.security import AuditedCoalition, AuditedProtocol, AuditResult, Mechanism, PrivacyAuditResult
 from psephos.results.sequence import arrange, contents_of, family
 from psephos.results.write import report_from_json, write_report
 from psephos.simulation.options import TallyOptions

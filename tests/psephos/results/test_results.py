@@ -10,19 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError
-from psephos.results import (
-    FORMAT,
-    KINDS,
-    Accuracy,
-    ComposedCost,
-    Guarantee,
-    Release,
-    Result,
-    RunResult,
-    TallyResult,
-)
-from psephos.results.base import timed
+from psephos.results.base import FORMAT, KINDS, Accuracy, Result, timed
+from psephos.results.runs import ComposedCost, Guarantee, RunResult, TallyResult
 
 SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
 OPTIONS = {

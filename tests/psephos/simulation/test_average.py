@@ -13,7 +13,7 @@ from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.errors import AlreadyCastError
 from psephos.simulation.options import AverageOptions, TallyOptions
 from psephos.simulation.tally import simulate_average, simulate_tally
-from psephos.specs.average import AverageSpec
+from psephos.specs.exact import AverageSpec
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)
 

@@ -23,7 +23,7 @@ from psephos.protocol.privacy.mechanisms import gaussian_delta
 from psephos.simulation.options import TallyOptions
 from psephos.simulation.tally import simulate_tally
 from psephos.specs.registry import coalition_of, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.consent import describe_study
 from tests.psephos.study.cast import AUXILIARY, fields_of
 

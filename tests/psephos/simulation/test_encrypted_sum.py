@@ -30,9 +30,8 @@ from psephos.simulation.encrypted_sum import (
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from psephos.specs.average import VectorSpec
 from psephos.specs.base import VectorFormat
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import TallySpec, VectorSpec
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))

@@ -21,11 +21,9 @@ from psephos.model import ReleasedClassifier, ReleasedRegressor, load_model, wri
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
-from psephos.results import EvaluationResult
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
-from psephos.simulation.job import Job
+from psephos.results.scores import EvaluationResult
+from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job, RegressionRun, calibrated_model
 from psephos.simulation.options import JobOptions
-from psephos.simulation.regression import RegressionRun
 
 KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
 ROWS = 900
@@ -160,7 +158,7 @@ def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassi
     check_cost(run, result)
     assert result.privacy.chosen["persons"] == "patient"
     assert result.together is None  # the release protects rows, not persons
-    assert "each person" in result.page().answer
+    assert "each person" in result.page().text("answer")
     assert result.estimate.rows is not None
     assert result.estimate.rows.value == pytest.approx(ROWS / 3, rel=0.2)
 
@@ -227,7 +225,8 @@ def numbers_of(table: Path, **change: Any) -> EvaluationOptions:
 @pytest.fixture(scope="module")
 def regressor(table: Path) -> ReleasedRegressor:
     more: dict[str, Any] = {"task": "regression", "unit": "record", "epsilon": (10.0,), "simulate_noise": True}
-    return ReleasedRegressor(RegressionRun(JobOptions(**KEYS, **about(table, "days", "outcome"), **more)).run()[1])
+    run = RegressionRun(JobOptions(**KEYS, **about(table, "days", "outcome"), **more))
+    return ReleasedRegressor(run.model(run.run()))
 
 
 def exact_errors(table: Path, regressor: ReleasedRegressor, kept: Any, largest: float) -> dict[str, float]:
@@ -286,7 +285,7 @@ def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor:
     assert errors.mae.value is not None
     assert errors.mae.error is not None
     assert abs(errors.mae.value - np.mean(exact)) < 6 * errors.mae.error
-    assert "on average over the parties" in result.page().answer
+    assert "on average over the parties" in result.page().text("answer")
 
 
 def test_labels_of_the_other_kind_are_refused(

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 import psephos
-import psephos.results
+import psephos.results.base
 from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
@@ -182,4 +182,4 @@ def test_numbers_of_numpy_and_paths_are_options_as_those_of_python(protocol: Any
     )
     (result,) = spelled.results
     assert (result.parties, result.epsilon, result.options["seed"]) == (4, 0.5, 3)
-    assert psephos.results.Result.from_json(result.as_json()) == result
+    assert psephos.results.base.Result.from_json(result.as_json()) == result

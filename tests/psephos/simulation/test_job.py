@@ -22,7 +22,7 @@ from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
-from psephos.results import Accuracy
+from psephos.results.base import Accuracy
 from psephos.results.card import model_card
 from psephos.simulation.job import Job
 from psephos.simulation.options import JobOptions
@@ -127,7 +127,7 @@ def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) 
     predicted = psephos.load_model(tmp_path).predict(job.split.X_test)
     right = np.mean(predicted == np.array(["ill", "well"])[job.split.y_test])
     assert right == pytest.approx(result.accuracy["statistic"].private)
-    assert f"right on {right:.1%} of {len(predicted)} held-out rows" in result.page().answer
+    assert f"right on {right:.1%} of {len(predicted)} held-out rows" in result.page().text("answer")
     # The weights that the run returns are those of the model, before the public scaling is undone.
     coefficients, intercepts = result.evaluation.scaler.fold(np.atleast_2d(result.weights["statistic"]))
     model = job.model(result)
@@ -190,7 +190,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         path.write_text(path.read_text() + "0;9;;;attic;well\n" * seed)  # a ward that no public row has
         job = Job(options(path, public=str(public), classes=("ill", "well")))
         outcome = job.run()
-        assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
+        assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().texts("warning"))
         job.write(outcome, tmp_path)
         cards.append(without_signal((tmp_path / "card.md").read_text()))
         (tmp_path / "model.json").unlink()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
-from psephos.simulation.evaluation import EvaluationOptions
+from psephos.simulation.job import EvaluationOptions
 from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions

@@ -37,7 +37,7 @@ from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.results import PathakResult
+from psephos.results.runs import PathakResult
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 
 KEYS = PathakKeys(
@@ -360,8 +360,8 @@ def test_simulation_on_breast_cancer(variant: Any) -> None:
     assert nonprivate is not None
     assert nonprivate > 0.85
     # What one dishonest role can do stands first; there is no key to warn of with a public size.
-    assert ("public-bound" in result.page().warnings[0]) == (variant != "public-bound")
-    assert any("test key" in warning for warning in result.page().warnings) == (variant != "public-bound")
+    assert ("public-bound" in result.page().texts("warning")[0]) == (variant != "public-bound")
+    assert any("test key" in warning for warning in result.page().texts("warning")) == (variant != "public-bound")
     assert simulate_pathak(options).accuracy == result.accuracy, "simulated noise repeats, ties included"
 
 

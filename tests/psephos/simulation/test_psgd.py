@@ -21,7 +21,7 @@ from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.transcript import Transcript
-from psephos.results import Result
+from psephos.results.base import Result
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import (
     DescentRun,

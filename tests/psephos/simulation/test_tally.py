@@ -28,7 +28,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.simulation import sums
 from psephos.simulation.options import TallyOptions
 from psephos.simulation.tally import simulate_tally
-from psephos.specs.statistic import StatisticSpec, plan_of
+from psephos.specs.noisy import StatisticSpec, plan_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)

@@ -33,9 +33,9 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import StagedRole
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.base import Spec
-from psephos.specs.evaluation import encode_releases
 from psephos.specs.registry import participants_of, spec_of
-from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.specs.rows import encode_releases
+from psephos.specs.terms import StudyTerms, encode_coordinates
 from psephos.study.roles import curator_role, holder_role, party_role
 
 SAMPLES, FEATURES, STEPS = 12, 4, 2

@@ -23,11 +23,10 @@ from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
-from psephos.specs.record import RecordSpec
+from psephos.specs.exact import LABELS
 from psephos.specs.registry import SPECS, read_study, spec_of
-from psephos.specs.study import StudyTerms, encode_coordinates
-from psephos.specs.tally import LABELS
-from psephos.specs.terms import PrivacyTerms
+from psephos.specs.rows import RecordSpec
+from psephos.specs.terms import PrivacyTerms, StudyTerms, encode_coordinates
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard

@@ -46,7 +46,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign

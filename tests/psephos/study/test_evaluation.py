@@ -22,9 +22,9 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.evaluation import ROW
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import SigningKey
-from psephos.specs.evaluation import EvaluationSpec, encode_releases
-from psephos.specs.registry import person_column, spec_of, unit_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.registry import protected_by, spec_of
+from psephos.specs.rows import EvaluationSpec, encode_releases
+from psephos.specs.terms import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.card import card
 from psephos.study.consent import describe_study
@@ -134,13 +134,13 @@ def test_terms_are_named_and_noise_is_sized_for_the_coalition(files: Files) -> N
     study, _, spec = spec_in(files, parameters=("dropouts=1", "record=patient"))
     assert (study.method, study.public, study.minimum_ballots) == ("platt", True, 3)
     assert (spec.release_plan.inflation, spec.release_plan.mechanism.scale_units) == (4.0, 2 * ROW)
-    assert (person_column(study), unit_of(study)) == ("patient", "record")
+    assert protected_by(study) == PrivacyUnit("person", "patient")
     text = " ".join(describe_study(study).split())
     assert "one person, as the column patient names them" in text
     assert "counts them by score and class" in text
     assert study.parameters["classifier"] not in text
     party, _, by_party = spec_in(files, parameters=("unit=party",))
-    assert unit_of(party) == by_party.release_plan.unit == "party"
+    assert protected_by(party).kind == by_party.release_plan.unit == "party"
     assert "all that one party holds" in " ".join(describe_study(party).split())
 
 

@@ -19,9 +19,9 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.grids.record import ENTRY_BITS
 from psephos.protocol.study.study import Study
-from psephos.specs.record import RegressionSpec
-from psephos.specs.registry import check_study, differs_from_plan, person_column, spec_of, unit_of
-from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.specs.registry import check_study, differs_from_plan, protected_by, spec_of
+from psephos.specs.rows import RegressionSpec
+from psephos.specs.terms import StudyTerms, encode_coordinates
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.card import card
 from psephos.study.consent import contribution, describe_study
@@ -106,7 +106,7 @@ def test_the_signed_terms_state_what_the_public_rows_give(files: Files, unit: st
     spec, public = spec_in(study, samples), frame(0, 90)
     labels = public["days"][:85]
     assert (study.classes, study.method, study.public, study.minimum_ballots) == ((), "newton", True, 3)
-    assert (unit_of(study), spec.release_plan.unit, spec.cost(4).unit) == (unit, unit, unit)
+    assert (protected_by(study).kind, spec.release_plan.unit, spec.cost(4).unit) == (unit, unit, unit)
     assert (spec.label.low, spec.label.high) == pytest.approx((labels.min(), labels.max()), abs=1e-9)
     assert (study.parameters["labelled"], spec.release_plan.labelled, spec.release_plan.samples) == (85, 85, 90)
     width = public["age"].max() - public["age"].min()
@@ -244,7 +244,7 @@ def test_labels_that_are_no_numbers_are_refused_and_not_quoted(files: Files, tmp
 
 def test_persons_are_protected_where_a_column_names_them(files: Files, tmp_path: Path) -> None:
     study, samples = files.made(parameters=("record=patient",))
-    assert person_column(study) == "patient"
+    assert protected_by(study).of == "patient"
     frame(1, 40).assign(patient=np.arange(40) // 4).to_csv(tmp_path / "own.csv", index=False)
     member = sign(study, files.identities["north"])
     member.keep(public=str(files.folder / "public.csv"), data=str(tmp_path / "own.csv"))

@@ -17,8 +17,8 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import differs_from_plan, plan_study, spec_of
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.study import StudyTerms
+from psephos.specs.rows import RehearsedSpec
+from psephos.specs.terms import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity

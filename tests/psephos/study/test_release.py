@@ -22,7 +22,7 @@ from psephos.protocol.study.study import Study
 from psephos.results.card import markdown
 from psephos.results.trust import facts
 from psephos.specs.registry import is_verifiable, spec_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.card import card
 from psephos.study.consent import describe_study, trust_of
 from psephos.study.release import _ERROR, _grid_step, _is_rounded, make_release, read_release

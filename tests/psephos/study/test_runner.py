@@ -17,7 +17,7 @@ from psephos.protocol.agent import Agent, RejectedEntry
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, TooFewBallotsError
 from psephos.protocol.storage.store import Store
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study import runner
 from psephos.study.identity import fingerprint
 from psephos.study.runner import MemberRunner

@@ -14,7 +14,7 @@ import pytest
 from psephos.data.preprocessing import own_scaler
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import DataError, StudyError
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.samples import CONSTANT, PublicSamples
 from psephos.study.verify import examine
 from tests.psephos.study.cast import Cast

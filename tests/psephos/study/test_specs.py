@@ -14,6 +14,7 @@ import pytest
 from psephos.audit.adversary import Tampering
 from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
+from psephos.curator.ledger import Release
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import ReleaseRequest, average_method, erm_method, statistic_method
 from psephos.curator.pathak.bounds import proved_epsilon
@@ -40,17 +41,14 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import StageState
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
-from psephos.results import Release
-from psephos.specs.average import OwnDataSpec
 from psephos.specs.base import Spec
-from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.exact import OwnDataSpec
+from psephos.specs.noisy import StatisticSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
-from psephos.specs.record import RecordSpec
 from psephos.specs.registry import participants_of, spec_of
-from psephos.specs.rehearsed import RehearsedSpec
-from psephos.specs.statistic import StatisticSpec
-from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.specs.rows import EvaluationSpec, RecordSpec, RehearsedSpec
+from psephos.specs.terms import StudyTerms, encode_coordinates
 from psephos.study import verify
 from psephos.study.consent import describe_study
 from psephos.study.roles import holder_role, party_role

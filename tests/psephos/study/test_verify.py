@@ -40,7 +40,7 @@ from psephos.protocol.study.stages import encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 from psephos.specs.registry import spec_of
-from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.specs.terms import StudyTerms, encode_coordinates
 from psephos.study.card import card
 from psephos.study.consent import describe_study
 from psephos.study.monitor import Follower

@@ -42,7 +42,7 @@ from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import simulate_tally
-from psephos.specs.study import StudyTerms
+from psephos.specs.terms import StudyTerms
 from psephos.study.card import card
 from psephos.study.monitor import Follower
 from psephos.study.release import make_release, read_release

@@ -66,7 +66,7 @@ from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import run_ceremony
-from psephos.specs.tally import TallySpec
+from psephos.specs.exact import TallySpec
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ from psephos.protocol.wire import Kind
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.key_setup import KeySetup, register
 from psephos.specs.base import Participants
+from psephos.specs.exact import TallySpec
 from psephos.specs.pathak import make_terms
-from psephos.specs.tally import TallySpec
 from tests.security.lab.edits import replaced
 
 BITS, BALLOTS = 3072, 8
