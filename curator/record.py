@@ -426,10 +426,10 @@ def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:
 
 def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
     """Decode a sum over `plan.parties` that already carries its noise, or is meant to have none."""
-    grid = plan.grid
+    grid, sums = plan.grid, plan.values(total)
     if grid.ball is not None:
-        total = [entry + plan.parties * int(c) for entry, c in zip(total, grid.ball.centre, strict=True)]
-    values = plan.values(total) / 2.0**ENTRY_BITS
+        sums = plan.values([entry + plan.parties * int(c) for entry, c in zip(total, grid.ball.centre, strict=True)])
+    values = sums / 2.0**ENTRY_BITS
     i, j = grid.pairs
     second = np.zeros((grid.coordinates, grid.coordinates))
     second[i, j] = values[grid.gradient_length :] / np.where(i == j, 1.0, _off_diagonal(grid))

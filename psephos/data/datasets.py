@@ -309,17 +309,17 @@ def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     parts = []
     for name, path in zip(_SETS["kdd99"].names, _find("kdd99", folder), strict=True):
         text = io.BytesIO(_check(published[name], content_of(path), path))
-        table = pd.read_csv(text, header=None, keep_default_na=False)
-        known = known or [sorted(table[column].unique()) for column in _KDD_WORDS]
-        protocols, services, flags = known
-        table[2] = table[2].where(table[2].isin(services), _KDD_OTHER)
-        categories = [protocols, [*services, _KDD_OTHER], flags, *[[0, 1]] * len(_KDD_BINARY)]
-        encoder = OneHotEncoder(categories=categories, dtype=np.float32, sparse_output=False)
         try:
+            table = pd.read_csv(text, header=None, keep_default_na=False)
+            known = known or [sorted(table[column].unique()) for column in _KDD_WORDS]
+            protocols, services, flags = known
+            table[2] = table[2].where(table[2].isin(services), _KDD_OTHER)
+            categories = [protocols, [*services, _KDD_OTHER], flags, *[[0, 1]] * len(_KDD_BINARY)]
+            encoder = OneHotEncoder(categories=categories, dtype=np.float32, sparse_output=False)
             symbols = encoder.fit_transform(table[_KDD_WORDS + _KDD_BINARY])
+            X = np.concatenate([table[_KDD_NUMERIC].to_numpy(np.float32), symbols], axis=1)
         except ValueError as error:
-            raise DataError(f"{path} has a protocol or flag that the training file does not have: {error}") from None
-        X = np.concatenate([table[_KDD_NUMERIC].to_numpy(np.float32), symbols], axis=1)
+            raise DataError(f"{path}: a damaged row, or a protocol or flag without training row: {error}") from None
         parts.append((X, np.asarray(table[41] != "normal.", np.int64)))
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", *parts[0], *parts[1], ("normal", "attack"), source)

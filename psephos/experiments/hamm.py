@@ -176,9 +176,7 @@ class HammOptions(KeyOptions, ClusterOptions):
     quick: bool = option(False, "Fewer trials and points: nothing to cite.")
     trials: OneOrMore = option(10, "Splits.")
     draws: OneOrMore = option(10, "Noise draws of each private method per split; the paper has 100 releases in all.")
-    parties: Annotated[tuple[int, ...], Meta(min_length=1)] | None = option(
-        None, "M of each panel.", shown="the paper's"
-    )
+    parties: tuple[int, ...] | None = option(None, "M of each panel.", shown="the paper's")
     inverse_epsilons: Annotated[tuple[Positive, ...], Meta(min_length=1)] = option(
         INVERSE_EPSILONS, "Points of the axis; 0 is always there."
     )
@@ -195,7 +193,7 @@ class HammOptions(KeyOptions, ClusterOptions):
 
     def check(self) -> None:
         """Check the options."""
-        if self.parties is not None and min(self.parties) < max(2, self.holders):
+        if self.parties is not None and min(self.parties, default=0) < max(2, self.holders):
             raise InvalidParameter(f"each panel has at least {max(2, self.holders)} parties")
         check_key_bits(self.key_bits, test_key=self.test_key)
         if not 1 <= self.threshold <= self.holders:

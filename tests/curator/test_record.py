@@ -245,8 +245,9 @@ def test_sums_and_public_rows_that_do_not_fit_are_refused() -> None:
     for public in (data["public"][:, :-1] * 0, np.ones((5, 3)), data["public"] * math.nan, data["public"][:0]):
         with pytest.raises(DataError):
             planned(data | {"public": public}, labels=None)
-    with pytest.raises(DataError):
-        release_records(planned(data), [0])
+    for plan in (planned(data), party_plan()):
+        with pytest.raises(DataError):
+            release_records(plan, [0])
 
 
 # -- the fit

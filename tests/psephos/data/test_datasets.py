@@ -143,8 +143,10 @@ def test_kdd99_takes_its_categories_from_the_training_file(folder: Path) -> None
     assert np.array_equal(data.X_train[1], data.X_train[3])
 
 
-def test_kdd99_refuses_an_unknown_protocol_in_the_test_file(folder: Path) -> None:
-    text = kdd_row("http", "normal.", protocol="sctp")
+@pytest.mark.parametrize(
+    "text", [kdd_row("http", "normal.", protocol="sctp"), KDD_TEST + b"1,2\n", KDD_TEST + KDD_TEST.replace(b".", b",1")]
+)
+def test_kdd99_refuses_unknown_protocols_and_damaged_rows(folder: Path, text: bytes) -> None:
     (folder / "kdd99" / "corrected.gz").write_bytes(gzip.compress(text))
     with pytest.raises(DataError):
         load("kdd99", folder, published=expected(**{"corrected.gz": text}))

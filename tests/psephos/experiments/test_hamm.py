@@ -158,3 +158,7 @@ def test_an_interrupted_sweep_resumes_after_its_last_trial(document: PaperResult
 def test_invalid_options_are_rejected(wrong: dict) -> None:
     with pytest.raises(InvalidParameter):
         run_small(replace(SMALL, **wrong))
+
+
+def test_one_value_stands_for_a_list_of_one() -> None:
+    assert HammOptions(parties=1000, inverse_epsilons=1).parties == (1000,)  # type: ignore[arg-type]
