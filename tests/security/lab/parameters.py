@@ -42,6 +42,7 @@ from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, deal
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, weight_bound
+from psephos.protocol.privacy import mechanisms
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     RoundedGaussian,
@@ -336,8 +337,8 @@ def precision() -> None:
                 factor *= gmpy2.sqrt(chi)
             wanted = [int(gmpy2.floor(factor * z + 0.5)) for z in normals[:dimension]]
         assert vector == wanted
-    assert law.distance == 2.0**-160
-    assert (1 + math.exp(64)) * 2.0**-160 < 2.0**-64
+    assert law.distance == mechanisms.SAMPLER_DISTANCE == 2.0**-160
+    assert (1 + math.exp(64)) * mechanisms.SAMPLER_DISTANCE < 2.0**-64
     for epsilon in (64.1, 0.9e-9):
         try:
             check_epsilon(epsilon)
