@@ -31,6 +31,7 @@ quiet_subprocess_runner = pytest.importorskip("pyproject_hooks").quiet_subproces
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = shutil.which((os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0])
 RIVALS = ("elasticsearch-curator", "protocol")
+INSTALL = ("--disable-pip-version-check", "install", "--quiet", "--no-compile")
 
 
 def executed(command: Sequence[str | Path], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -123,7 +124,7 @@ def check_the_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
 
 def install_beside_rivals(wheel: Path, site: Path) -> None:
     """Ours and the two others in one folder, all of them from their wheels."""
-    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--target", site)
+    pip = ("-m", "pip", *INSTALL, "--no-deps", "--target", site)
     try:
         run(*pip, wheel, *RIVALS, cwd=site.parent)
     except AssertionError as error:
@@ -166,7 +167,7 @@ def new_environment(folder: Path, *arguments: str | Path) -> Path:
     folder.parent.mkdir()
     run("-m", "venv", folder, cwd=folder.parent)
     python = folder / "bin" / "python"
-    done = executed([python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments], folder)
+    done = executed([python, "-m", "pip", *INSTALL, *arguments], folder)
     if no_index_answers(done.stderr):
         pytest.skip("no package index answers")
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,15 @@ needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", [False, pytest.param(True, marks=needs_server)], ids=["file", "server"])
 @pytest.mark.parametrize(
-    "what", ["tally", *(pytest.param(name, marks=pytest.mark.soak) for name in EVERY if name != "tally")]
+    ("what", "server"),
+    [
+        ("tally", False),
+        *(
+            pytest.param(what, server, marks=[pytest.mark.soak, *(needs_server if server else ())])
+            for what, server in zip(EVERY, cycle([True, False]))
+        ),
+    ],
 )
 def test_one_process_per_role_without_faults(what: str, server: bool) -> None:
     """The same data and the same judge as in memory (`test_protocols`): the same outcome, but for the noise."""
