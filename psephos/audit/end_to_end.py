@@ -526,7 +526,7 @@ def compare_colluders(record: RunRecord) -> Iterator[Measured]:
     for name, (unknown, needed) in record.shares.items():
         evidence = f"{name}: t - 1 key holders leave {unknown:g} unknown, and the law takes {needed:g}"
         if needed:
-            yield "colluders", evidence, needed / unknown if unknown else np.inf
+            yield "colluders", evidence, needed / unknown if unknown > 0 else np.inf
 
 
 def _unequal(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:

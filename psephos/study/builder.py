@@ -137,7 +137,8 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     samples, evaluated = _read_files(options, kind)
     curator = IdentityCard.read(Path(options.curator))
     members = [IdentityCard.read(path) for path in cards]
-    method = options.method or ("unchanged" if isinstance(evaluated, ReleasedRegressor) else kind.methods[0])
+    first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else kind.methods[0]
+    method = first if options.method is None else options.method
     given = _parsed_parameters(options, kind)
     _check_persons(given.get("record"), samples)
     if evaluated is not None:

@@ -280,6 +280,7 @@ def test_files_that_follow_from_the_sum_may_differ() -> None:
 
 def test_too_little_remaining_noise_is_detected() -> None:
     assert findings(compare_colluders(seen())) == []
+    assert [one.check for one in findings(compare_colluders(seen(shares={"sum": (-1, 3)})))] == ["colluders"]
     comparison = judged("", "", compare_colluders(seen(shares={"sum": (2, 3)})))
     assert [one.check for one in comparison.findings] == ["colluders"]
     assert comparison.ratio == 1.5

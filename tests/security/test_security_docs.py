@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from psephos.audit.run import CASES
+from psephos.protocol import errors
 from tests.security.lab import attacks, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +22,13 @@ def page(name: str) -> str:
 def test_every_case_has_its_place_in_the_threat_model() -> None:
     table = page("index").split("## Threat model")[1].split("## Assumptions")[0]
     assert all(f"`{name}`" in table for name in CASES)
+
+
+def test_every_error_on_the_pages_is_one_of_the_code() -> None:
+    pages = (page(name) for name in ("attacks", *(path.stem for path in PAGES.glob("*.md"))))
+    named = set(re.findall(r"`(\w+Error)`", " ".join(pages)))
+    assert len(named) > 8
+    assert named <= vars(errors).keys()
 
 
 def test_every_error_that_a_party_or_holder_raises_is_on_the_page() -> None:

@@ -16,6 +16,8 @@ import psephos.results.base
 from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
+from psephos.simulation.options import TallyOptions
+from psephos.simulation.tally import simulate_tally
 
 X, y = load_breast_cancer(return_X_y=True)
 NAMES = np.array(["malignant", "benign"])[y]
@@ -162,6 +164,13 @@ def test_invalid_arguments_are_refused_by_name(change: dict[str, Any], error: ty
 
     with pytest.raises(error):
         psephos.simulate(**{"X": X, "y": y, "parties": 4, "progress": progress, **TEST, **change})
+
+
+def test_a_simulation_refuses_arguments_that_it_does_not_take() -> None:
+    """Otherwise an attack whose `roles` is misspelt would run the honest protocol, and seem harmless."""
+    misspelt: dict[str, Any] = {"role": {"holder 1": None}}
+    with pytest.raises(TypeError, match="role"):
+        simulate_tally(TallyOptions(parties=4, **TEST), **misspelt)
 
 
 @pytest.mark.parametrize("protocol", ["tally", "psgd"])
