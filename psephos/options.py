@@ -134,9 +134,10 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def join_list(names: Sequence[str]) -> str:
-    """Return the text that `split_list` splits into these names."""
+    """Return the text that `split_list` splits into these names, and that no command reads as a home directory."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
+    home = bool(names) and names[0].startswith("~")
+    csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if home else csv.QUOTE_MINIMAL).writerow(names)
     return line.getvalue()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -45,6 +45,7 @@ def test_a_list_is_split_as_csv_and_may_be_repeated() -> None:
 NAMES = st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=1)
 
 
+@example(["~"])
 @given(NAMES)
 def test_any_names_survive_a_list_and_a_hint(names: list[str]) -> None:
     assert split_list(join_list(names)) == tuple(names)
