@@ -48,7 +48,6 @@ class PatePlan:
     classes: int
     parties: int
     epsilon: float
-    delta: float
     sensitivity: Sensitivity
     mechanism: NoiseMechanism
 
@@ -115,8 +114,7 @@ def plan_pate(
     else:
         bound = Sensitivity(2.0 * queries, norm="l1", source="2 Q votes")
         mechanism = DiscreteLaplace.for_epsilon(bound.value, epsilon, queries * classes, 1.0)
-        delta = 0.0
-    return PatePlan(chosen, classes, parties, epsilon, delta, bound, mechanism)
+    return PatePlan(chosen, classes, parties, epsilon, bound, mechanism)
 
 
 def release_pate(counts: NDArray[np.integer], plan: PatePlan, randomness: Randomness = SYSTEM) -> PateRelease:
