@@ -7,7 +7,7 @@ examples=$(cd "$(dirname "$0")" && pwd)
 python "$examples/hospitals.py" "$1" "${ROWS:-1500}"
 cd "$1"
 shift
-hospitals=(north south east west harbour hill river county)
+hospitals=(${HOSPITALS:-north south east west harbour hill river county})
 
 # STUDY ENDING: every hospital joins with its rows in NAME ENDING.csv, and every member's agent takes its steps until
 # there is a result. With --yes nobody is asked whether the fingerprint is the others' too: people compare it.
