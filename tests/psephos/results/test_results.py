@@ -14,6 +14,7 @@ from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError
 from psephos.results.base import FORMAT, KINDS, Accuracy, Result, timed
 from psephos.results.runs import ComposedCost, Guarantee, RunResult, TallyResult
+from psephos.results.trust import TrustModel, facts
 
 SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
 OPTIONS = {
@@ -156,3 +157,19 @@ def test_arrays_and_numbers_of_numpy_are_written() -> None:
 def test_an_infinite_epsilon_is_none() -> None:
     guarantee = Guarantee("record", 1e-5, None, "", None, math.inf, math.inf, 0.0, "nobody")
     assert guarantee.epsilon_transcript is None
+
+
+def test_a_page_has_the_numbers_of_its_result() -> None:
+    page = TALLY.page()
+    assert {50, 1.0, 9, 2048, 6222} <= {fact.value for fact in page.about("fact")}
+    assert len(page.about("note")) == 3
+    unequal = dataclasses.replace(TALLY, tally_equals_plaintext=False).page()
+    assert unequal.about("fact")[0].text != page.about("fact")[0].text
+
+
+def test_noise_of_several_is_among_what_nobody_checks() -> None:
+    about: dict[str, Any] = {"noun": "classifier", "unit": "party", "parties": 9, "holders": 5, "threshold": 3}
+    models = [TrustModel(**about, opened=opened, colluders=None) for opened in ("counts", "noisy")]
+    exact, joint = ({one.text for one in facts(model) if one.topic == "unchecked"} for model in models)
+    assert len(joint - exact) == 1
+    assert exact < joint

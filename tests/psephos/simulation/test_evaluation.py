@@ -71,7 +71,8 @@ def result(table: Path, classifier: ReleasedClassifier) -> EvaluationResult:
 def test_the_opened_sum_gives_the_accuracy_of_the_held_out_rows(
     table: Path, classifier: ReleasedClassifier, result: EvaluationResult
 ) -> None:
-    run = EvaluationRun(options_of(table, epsilon=20.0), classifier)
+    run = EvaluationRun(options_of(table, epsilon=20.0, bins=7), classifier)
+    assert run.spec.grid.bins == 7
     rows = [run.rows_of(number) for number in range(6)]
     X, y = np.concatenate([one[0] for one in rows]), np.concatenate([one[1] for one in rows])
     assert result.tally_equals_plaintext
