@@ -20,10 +20,6 @@ from typing import Any, ClassVar, Literal, Unpack
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import HuberRegressor, LinearRegression
-from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from psephos.budget import budget_of
 from psephos.curator.evaluation import BINS, calibrated, largest_error
@@ -333,6 +329,9 @@ class RegressionRun(RowSum):
 
         `references`: whether to fit least squares and Huber regression to all private rows.
         """
+        # Imported here because it takes a quarter of a second.
+        from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
         if len(self.split.y_test) < 2:
             return {}
         grid = self.spec.release_plan.grid
@@ -349,6 +348,10 @@ class RegressionRun(RowSum):
         return errors
 
     def _references(self) -> dict[str, Array]:
+        from sklearn.linear_model import HuberRegressor, LinearRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
         rows = np.concatenate(self.split.parties)
         X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
         predictions = {}
