@@ -239,7 +239,7 @@ def simulate_pathak(  # long: the fields of its result
 ) -> PathakResult:
     """Load and divide the data, run the protocol, and evaluate the classifier, on features scaled by public rows."""
     evaluation = Evaluation() if evaluation is None else evaluation
-    options, split, scaler = load_two_classes(options, evaluation, context.get("data"))
+    options, split, scaler = load_two_classes(options, evaluation, context)
     classes = split.dataset.classes
     records = [(scaler.transform(X), y) for X, y in map(split.party, range(options.parties))]
     sizes = [len(y) for _, y in records]

@@ -253,7 +253,7 @@ def simulate_psgd(
     started = time.perf_counter()
     transcript, progress = context.get("transcript"), context.get("progress", silent)
     evaluation = Evaluation() if evaluation is None else evaluation
-    options, split, scaler = load_two_classes(options, evaluation, context.get("data"))
+    options, split, scaler = load_two_classes(options, evaluation, context)
     rows = (split.party(number) for number in range(options.parties))
     losses = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
     sizes, dimension = [len(local.y) for local in losses], losses[0].dimension

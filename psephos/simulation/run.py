@@ -44,6 +44,12 @@ class RunContext(TypedDict, total=False):
     roles: Replacements | None
 
 
+def check_context(context: RunContext) -> None:
+    """Raise TypeError for an unknown argument: an attack whose `roles` is misspelt would run the honest protocol."""
+    if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):
+        raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
+
+
 class KeyedRun:
     """The keys and the encrypted sums of one run.
 
@@ -61,6 +67,7 @@ class KeyedRun:
         journal: Journal | None = None,
         before_sum: Callable[[], object] = lambda: None,
     ) -> None:
+        check_context(context)
         self.options, self.before_sum = options, before_sum
         self.progress: Progress = context.get("progress", silent)
         self.transcript, self.journal = context.get("transcript"), journal
@@ -127,9 +134,10 @@ class KeyedRun:
         return done
 
 
-def load_two_classes(options: Any, evaluation: Evaluation, data: Dataset | Split | None) -> tuple[Any, Split, Any]:
+def load_two_classes(options: Any, evaluation: Evaluation, context: RunContext) -> tuple[Any, Split, Any]:
     """Start an evaluation of a protocol for two classes; return its options, split and scaler, of public rows."""
-    options, split = load_split(options, data)
+    check_context(context)
+    options, split = load_split(options, context.get("data"))
     name, classes = split.dataset.name, len(split.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"the protocol is for two classes, and {name} has {classes}: choose another data set")

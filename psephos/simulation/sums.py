@@ -491,8 +491,6 @@ def run_experiment(
     options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], context: RunContext
 ) -> tuple[SumExperiment, dict[str, Any]]:
     """Check the options, split the data, train, release and measure; also return the fields of the result."""
-    if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):  # a role that replaces none, say
-        raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
     options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), _journal_of(options) as journal:

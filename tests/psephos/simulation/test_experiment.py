@@ -17,6 +17,8 @@ from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.options import TallyOptions
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import simulate_tally
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -169,8 +171,13 @@ def test_invalid_arguments_are_refused_by_name(change: dict[str, Any], error: ty
 def test_a_simulation_refuses_arguments_that_it_does_not_take() -> None:
     """Otherwise an attack whose `roles` is misspelt would run the honest protocol, and seem harmless."""
     misspelt: dict[str, Any] = {"role": {"holder 1": None}}
-    with pytest.raises(TypeError, match="role"):
-        simulate_tally(TallyOptions(parties=4, **TEST), **misspelt)
+    for simulate, options in (
+        (simulate_tally, TallyOptions(parties=4, **TEST)),
+        (simulate_psgd, PsgdOptions(parties=4, **TEST)),
+        (simulate_pathak, PathakOptions(parties=4, **TEST)),
+    ):
+        with pytest.raises(TypeError, match="role"):
+            simulate(options, **misspelt)
 
 
 @pytest.mark.parametrize("protocol", ["tally", "psgd"])
