@@ -319,7 +319,9 @@ def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
             symbols = encoder.fit_transform(table[_KDD_WORDS + _KDD_BINARY])
             X = np.concatenate([table[_KDD_NUMERIC].to_numpy(np.float32), symbols], axis=1)
         except ValueError as error:
-            raise DataError(f"{path}: a damaged row, or a protocol or flag without training row: {error}") from None
+            raise DataError(
+                f"{path}: a row is damaged, or has a protocol or flag that no training row has: {error}"
+            ) from None
         parts.append((X, np.asarray(table[41] != "normal.", np.int64)))
     source = "Stolfo, Fan, Lee, Prodromidis, Chan, KDD Cup 1999 Data, UCI"
     return Dataset("kdd99", *parts[0], *parts[1], ("normal", "attack"), source)

@@ -1,4 +1,4 @@
-"""The example of eight hospitals runs as it stands in the documentation, under a test key, with four and fewer rows."""
+"""The script of the documentation's eight hospitals runs, with four of them, fewer rows and a test key."""
 
 from __future__ import annotations
 

@@ -162,9 +162,8 @@ def test_an_infinite_epsilon_is_none() -> None:
 def test_a_page_has_the_numbers_of_its_result() -> None:
     page = TALLY.page()
     assert {50, 1.0, 9, 2048, 6222} <= {fact.value for fact in page.about("fact")}
-    assert len(page.about("note")) == 3
     unequal = dataclasses.replace(TALLY, tally_equals_plaintext=False).page()
-    assert unequal.about("fact")[0].text != page.about("fact")[0].text
+    assert len({fact.text for fact in unequal.about("fact")} - {fact.text for fact in page.about("fact")}) == 1
 
 
 def test_noise_of_several_is_among_what_nobody_checks() -> None:
