@@ -162,12 +162,12 @@ def check_installed_it_is_found_and_works(installed: Path, folder: Path) -> None
     assert "psephos" in run("-c", main, "--version", cwd=folder, PYTHONPATH=str(installed))
 
 
-def new_environment(folder: Path, *arguments: str | Path) -> Path:
+def new_environment(folder: Path, *arguments: str | Path, **settings: str) -> Path:
     """Make an environment in which something is installed, and return its Python."""
     folder.parent.mkdir()
-    run("-m", "venv", folder, cwd=folder.parent)
+    run("-m", "venv", "--without-pip", folder, cwd=folder.parent)
     python = folder / "bin" / "python"
-    done = executed([python, "-m", "pip", *INSTALL, *arguments], folder)
+    done = executed([sys.executable, "-m", "pip", "--python", python, *INSTALL, *arguments], folder, **settings)
     if no_index_answers(done.stderr):
         pytest.skip("no package index answers")
     assert done.returncode == 0, done.stderr
@@ -197,7 +197,7 @@ def check_a_clean_environment_runs_a_command(wheel: Path, folder: Path) -> None:
 
 def check_a_checkout_without_links_is_installed_in_place(checkout: Path, folder: Path) -> None:
     """Dependencies are those of the tests' own environment, which the new one reads."""
-    python = new_environment(folder / "venv", "--no-deps", "--editable", checkout)
+    python = new_environment(folder / "venv", "--no-deps", "--editable", checkout, PSEPHOS_PURE="1")
     (site,) = (folder / "venv" / "lib").glob("*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
     assert not (checkout / "psephos" / "protocol").is_symlink()

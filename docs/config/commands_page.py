@@ -19,12 +19,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--unit party --epsilon 5",
     ),
     "Simulations": (
-        "psephos simulate tally --parties 50 --epsilon 1,10",
+        "psephos simulate tally --parties 20 --epsilon 1,10",
         "psephos plan --parties 50 --samples 1000",
     ),
     "Security analysis": ("psephos audit tally",),
     "A study": (
-        "psephos study try --output trial --key-bits 512",
+        "psephos study try --output trial --roles 4 --key-bits 512",
         f"cd trial && psephos study show {STUDY.split()[0]}",
         f"cd trial && psephos status {STUDY} --public public.csv",
         f"cd trial && psephos verify {STUDY} --public public.csv",

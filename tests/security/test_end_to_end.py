@@ -163,38 +163,22 @@ def findings(measured: Iterable[Measured]) -> list[Finding]:
     return judged("", "", measured).findings
 
 
-def search(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> list[str]:
-    """The findings of one pipeline, one table and one of its neighbours."""
+@pytest.mark.soak
+@settings(max_examples=60)
+@given(
+    table=tables(),
+    pipeline=st.sampled_from(SEARCHED),
+    neighbour=st.sampled_from([one.name for one in (*NEIGHBOURS, NO_CHANGE)]),
+    seed=st.integers(0, 99),
+)
+def test_no_searched_table_exceeds_the_claim(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> None:
+    """Compare the runs of one pipeline on a table and on one of its neighbours."""
     party, change = table.parties[seed % len(table.parties)], BY_NAME[neighbour]
     other = change.of(table, party, seed)
     before, after = pipeline.record(table), pipeline.record(other)
     assert before.error is None, before.error
     measured = compare(before, after, party, other, changes=change is not NO_CHANGE)
-    return [f"{one.check}: {one.said}" for one in findings(measured)]
-
-
-WHAT = {
-    "table": tables(),
-    "pipeline": st.sampled_from(SEARCHED),
-    "neighbour": st.sampled_from([one.name for one in (*NEIGHBOURS, NO_CHANGE)]),
-    "seed": st.integers(0, 99),
-}
-
-
-@pytest.mark.slow
-@settings(max_examples=8)
-@given(**WHAT)
-def test_no_searched_table_exceeds_the_claim(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> None:
-    assert search(table, pipeline, neighbour, seed) == []
-
-
-@pytest.mark.soak
-@settings(max_examples=60)
-@given(**WHAT)
-def test_no_table_of_a_long_search_exceeds_the_claim(
-    table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int
-) -> None:
-    assert search(table, pipeline, neighbour, seed) == []
+    assert [f"{one.check}: {one.said}" for one in findings(measured)] == []
 
 
 # -- the parts

@@ -258,10 +258,16 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
     return {"protocol": what.split(",")[0], "samples": SAMPLES, "public_table": AUXILIARY.digest} | fields[what]
 
 
-EVERY = ("tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak")
-"""A study of each protocol."""
 ALL = (
-    *EVERY,
+    "tally",
+    "statistic",
+    "average",
+    "rehearsed",
+    "record",
+    "regression",
+    "evaluation",
+    "psgd",
+    "pathak",
     "statistic, gaussian",
     "statistic, own data",
     "statistic, noise of holders",

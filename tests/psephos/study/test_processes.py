@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from psephos.protocol.board.file import BoardFile, export
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import EquivocationError
 from psephos.protocol.storage.store import Store
-from tests.psephos.study.cast import EVERY
 from tests.psephos.study.soak import House, Schedule
 
 needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed"))
@@ -31,12 +29,12 @@ needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason
         ("tally", False),
         *(
             pytest.param(what, server, marks=[pytest.mark.soak, *(needs_server if server else ())])
-            for what, server in zip(EVERY, cycle([True, False]))
+            for what, server in (("tally", True), ("record", True), ("psgd", False), ("pathak", True))
         ),
     ],
 )
 def test_one_process_per_role_without_faults(what: str, server: bool) -> None:
-    """The same data and the same judge as in memory (`test_protocols`): the same outcome, but for the noise."""
+    """Each flow of messages, with the data and the judge of all specs in memory (`test_specs`)."""
     quiet = Schedule(8, server, what)
     quiet.kills, quiet.deeds, quiet.chance = 0, [], 0.0
     quiet.late = quiet.full = quiet.back = quiet.gone = ""
