@@ -24,6 +24,9 @@ from psephos.protocol.wire import Kind
 
 _log = logging.getLogger("psephos.driver")
 
+NO_MESSAGE = "no message"
+"""The kind, in a transcript, of bytes that are not a message."""
+
 
 class MessageBoard(Protocol):
     """An append-only, ordered log of messages in one process. Unlike on a `psephos.protocol.board`, none is signed."""
@@ -233,7 +236,7 @@ class Driver:
         try:
             title = entry.kind.title
         except MessageError:
-            title = "no message"
+            title = NO_MESSAGE
         self._transcript.record(phase, entry.sender, entry.receiver, title, entry.data)
         # The log never contains the message itself, which may be secret.
         about = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}

@@ -47,6 +47,8 @@ def show(
             say(text)
     for text in page.texts("condition"):
         say(text)
+    for text in page.texts("deviation"):
+        say(f"Not as agreed: {text}", "bold red")
     _show_accuracies(page, console, verbose=verbose)
     for panel in page.panels if verbose or not page.accuracies else page.panels[:1]:
         # The note of a figure repeats the cost, for readers of the figure alone.

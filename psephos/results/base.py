@@ -230,8 +230,9 @@ class Page:
 
     The topics of `facts`: "notice" (why the result may not be published; first everywhere), "warning", "answer" (the
     result in one line), "lead" (an introduction), "cost" (of publishing everything on the page), "condition" (what
-    the privacy statement depends on), "fact", "note" (explains numbers), "repeat" (how to reproduce them), and
-    "before" and "after": what a role (`label`) does without a message, before the first and after the last one.
+    the privacy statement depends on), "deviation" (of the role `label` from the protocol), "fact", "note" (explains
+    numbers), "repeat" (how to reproduce them), and "before" and "after": what a role (`label`) does without a message,
+    before the first and after the last one.
     `case` is the protocol whose security analysis applies.
     """
 

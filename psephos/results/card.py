@@ -84,6 +84,7 @@ def model_card(
         [
             ("", [_introduction(model, result)]),
             ("Privacy", privacy_rows(model, trust, cost_text(model.release) + seeded, budget)),
+            ("Who did not follow the protocol", [each.fact for each in result.deviations]),
             ("Who could learn what", [*learned, Fact("learns", "whoever ran this", everything)]),
             ("How a row becomes numbers", [_encoded_by(split), encoded]),
             ("", columns),

@@ -36,6 +36,7 @@ from psephos.results.base import (
     with_deviation,
 )
 from psephos.results.budget import BudgetSummary, budget_facts
+from psephos.results.deviations import Deviation
 from psephos.results.evaluation import Evaluation
 from psephos.results.trust import DIFFERS, SEEDED, Opened, TrustModel, cost_text, facts, test_key_warning
 
@@ -84,7 +85,10 @@ class ComposedCost:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionsResult(Result):
-    """Result of a command whose `options` were saved as JSON values; `dataset` is a name or a file."""
+    """Result of a command whose `options` were saved as JSON values; `dataset` is a name or a file.
+
+    `deviations` are messages that were refused, wrong or missing, and without which the run went on.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ()
     """The options that it reads besides those of every command."""
@@ -93,6 +97,7 @@ class OptionsResult(Result):
     dataset: str
     budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
+    deviations: list[Deviation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
@@ -192,6 +197,7 @@ class OptionsResult(Result):
         if getattr(self, "colluders", None) is not None:
             withstood = (each.value for each in facts(self.trust()) if each.topic == "colluders")
             yield from (Fact("condition", "Colluders", text) for text in withstood)
+        yield from (each.fact for each in self.deviations)
         yield from budget_facts(self.budget)
 
     @abstractmethod

@@ -256,6 +256,7 @@ class RowSum(ABC):
             "ciphertexts_per_ballot": done.round.plan.ciphertexts,
             "bytes_per_ballot": done.ballot_bytes,
             "tally_equals_plaintext": done.equals_plaintext,
+            "deviations": list(done.deviations),
             "colluders": self.options.coalition or 0,
             "budget": self._budget.summary(),
         }

@@ -38,8 +38,10 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results.base import timed
+from psephos.results.deviations import Deviation
 from psephos.results.evaluation import Evaluation
 from psephos.results.runs import Guarantee, PsgdResult
+from psephos.simulation.deviations import deviations_of, run_to_end
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.options import BallotOptions, HolderOptions, JournalOptions
@@ -100,6 +102,7 @@ class DescentRun:
         seconds: wall-clock seconds of this run.
         clipped: number of gradients that were scaled down.
         bytes_posted: of all messages of the whole run.
+        deviations: what roles that were replaced did otherwise than the protocol says.
     """
 
     w: Array = field(repr=False)
@@ -110,6 +113,7 @@ class DescentRun:
     seconds: float
     clipped: int
     bytes_posted: int
+    deviations: Sequence[Deviation] = ()
 
 
 def descend(
@@ -153,14 +157,16 @@ def descend(
         progress("steps", done, agreement.series.steps)
 
     def watch(phase: str, entry: Entry) -> None:
-        if entry.kind is Kind.ANNOUNCEMENT:  # the step before has ended
+        if entry.is_a(Kind.ANNOUNCEMENT):  # the step before has ended
             record_step()
 
-    driver = Driver(replace_roles(honest, roles or {}), store=store, transcript=transcript, watch=watch)
+    before, present = len(transcript.messages), set(range(options.parties)) - set(options.absent_parties)
+    played = replace_roles(honest, roles or {})
+    driver = Driver(played, store=store, transcript=transcript, watch=watch, strict=False)
     earlier = driver.results().get("curator")
     resumed_at = done = earlier.steps if isinstance(earlier, GradientCuratorState) else 0
     progress("steps", done, agreement.series.steps)
-    results = driver.run()
+    results = run_to_end(driver)
     record_step()
     final: GradientCuratorState = results["curator"]
     return DescentRun(
@@ -172,6 +178,7 @@ def descend(
         time.perf_counter() - started,
         sum(state.clipped for state in results.values() if isinstance(state, GradientPartyState)),
         sum(phase.bytes for phase in driver.phases.values()),
+        deviations_of(driver, transcript.messages[before:], opened, present),
     )
 
 
@@ -338,6 +345,7 @@ def _result(
         party_sizes=sizes,
         delta=agreement.guarantee.delta,
         colluders=options.coalition,
+        deviations=list(run.deviations),
         guarantee=Guarantee(unit="record", **asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,
         sigma=agreement.sigma,

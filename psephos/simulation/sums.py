@@ -38,6 +38,7 @@ from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.storage.budget import Charge
 from psephos.protocol.storage.values import encode
 from psephos.results.base import timed
+from psephos.results.deviations import merged
 from psephos.results.evaluation import Evaluation
 from psephos.results.runs import ComposedCost
 from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory
@@ -470,6 +471,7 @@ class SumExperiment(KeyedRun):
             "delta": max(entry.delta or 0.0 for entry in costs["privacy"].values()),
             "by_epsilon": {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in several},
             "cautions": list(population.split.cautions),
+            "deviations": merged(each for done in self.done for each in done.deviations),
             "remarks": list(self.remarks),
             "colluders": options.coalition if self.done else None,
             "budget": self._charges.budget.summary(),

@@ -29,20 +29,10 @@ from psephos.protocol.encrypted_sum.product import BallotProduct, VoteClosed
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
 from psephos.protocol.errors import (
-    DuplicateBallotError,
     EquivocationError,
-    ForgedSignatureError,
-    LateBallotError,
-    MessageError,
-    ProofError,
     PsephosError,
     StudyError,
-    ThresholdError,
-    UnexpectedMessageError,
-    UnknownPartyError,
-    UnsealedMessageError,
     WrongPartialDecryptionError,
-    WrongRoundError,
 )
 from psephos.protocol.foreign import printable
 from psephos.protocol.paillier.threshold import ThresholdKey
@@ -52,6 +42,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, PublishedResult, ResultWatcher, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, kind_of, messages_in, session_of
+from psephos.results.deviations import reason_of
 from psephos.specs.base import Spec
 from psephos.specs.registry import coalition_of, differs_from_plan, participants_of, spec_class, spec_of
 from psephos.specs.terms import StudyTerms
@@ -257,28 +248,11 @@ def _outweigh(study: Study, roles: Collection[str]) -> bool:
     return CURATOR in roles or too_many or 2 * parties > len(study.roster) or (unsafe and bool(roles))
 
 
-_REASONS: dict[type[PsephosError], str] = {
-    DuplicateBallotError: "a second one",
-    ForgedSignatureError: "signed by somebody else",
-    LateBallotError: "after the close",
-    MessageError: "malformed",
-    ProofError: "without a valid proof",
-    ThresholdError: "another holder's, or a second one",
-    UnexpectedMessageError: "unexpected there",
-    UnknownPartyError: "from a stranger",
-    UnsealedMessageError: "secret, and in clear",
-    WrongPartialDecryptionError: "wrong",
-    WrongRoundError: "for something else",
-}
-"""Why an entry is refused, by the class of the error."""
-
-
 def _by_sender(refused: Iterable[tuple[str, PsephosError]]) -> str:
     """Return numbers of refused entries by sender and class: "1 LateBallotError (after the close) of party 3"."""
     senders: dict[str, Counter[str]] = {}
     for sender, error in refused:
-        reason = f" ({_REASONS[type(error)]})" if type(error) in _REASONS else ""
-        senders.setdefault(sender, Counter())[f"{type(error).__name__}{reason}"] += 1
+        senders.setdefault(sender, Counter())[reason_of(type(error).__name__)] += 1
     listed = {
         sender: ", ".join(f"{count} {name}" for name, count in sorted(senders[sender].items())) for sender in senders
     }

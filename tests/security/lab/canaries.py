@@ -37,6 +37,7 @@ from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation
+from psephos.results.runs import RunResult
 from psephos.results.write import write_report
 from psephos.simulation.options import TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
@@ -233,17 +234,16 @@ def journals(name: str, directory: Path) -> None:
 # -- errors
 
 
-def _raised(run: Callable[[], object]) -> str:
-    """Everything that is said when it fails; empty when it does not."""
+def _raised(run: Callable[[], RunResult]) -> str:
+    """Everything that is said when it fails, or of what went wrong in it; empty when nothing did."""
     try:
-        run()
+        return "\n".join(map(str, run().deviations))
     except PsephosError as raised:
         message, error = "", cast("BaseException | None", raised)
         while error is not None:
             message += f"{type(error).__name__}: {error} {error.args!r}\n"
             error = error.__cause__ or error.__context__
         return message
-    return ""
 
 
 def gradient_errors() -> None:
@@ -255,8 +255,8 @@ def gradient_errors() -> None:
 
 
 def fault_messages(name: str, every: int) -> int:
-    """Each `every`-th message of a run is lost, cut, changed in a byte or sent twice; returns how many errors were
-    looked at."""
+    """Each `every`-th message of a run is lost, cut, changed in a byte or sent twice; returns how many errors, or
+    lists of deviations, were looked at."""
     transcript = Transcript()
     bank, looked = canaries(RUNS[name](transcript=transcript).evaluation.scaler), 0
     senders = sorted({message.sender for message in transcript.messages})
