@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy import DEVELOPMENT, JOINT, METHODS, TASKS, measured
-from psephos.curator.hamm.rules import choose_method
 
 __all__ = ["summary"]
 
@@ -33,6 +32,9 @@ ABOUT = {
 }
 """A description of the data of each task."""
 
+FEW_PARTIES = 100
+"""Parties below which averages of classifiers are selected: chosen on the development half."""
+
 Results = dict[str, list[dict[str, list[float]]]]
 """Stored accuracies by task."""
 
@@ -46,7 +48,7 @@ def summary(results: Results) -> str:
         "| --- " * (2 + len(SUMMARY)) + "|",
     ]
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
-        rule = f"joint {choose_method(('logistic',), TASKS[task]['parties'])}"
+        rule = f"joint {_rule(TASKS[task]['parties'])}"
         for cell in _usual(results[task]):
             lines.append(f"| {task} | {cell.split(' ')[1]} | {' | '.join(_means(results[task], cell, rule))} |")
     if (draws := _draws(results.get("har", []), "pure 0.1", "joint own-data")) is not None:
@@ -64,9 +66,14 @@ def summary(results: Results) -> str:
     ]
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
         parties = TASKS[task]["parties"]
-        rule, half = choose_method(("logistic",), parties), _half(task).lower()
+        rule, half = _rule(parties), _half(task).lower()
         lines.append(f"| {task} | {ABOUT[task]} | {parties:,} | {half} | {rule} |")
     return "\n".join([*lines, _REACHED, *_reached(results)]) + "\n"
+
+
+def _rule(parties: int) -> str:
+    """Return the release that the page selects for a number of parties."""
+    return "whitened" if parties < FEW_PARTIES else "own-data"
 
 
 def _usual(splits: list[dict[str, list[float]]]) -> list[str]:
@@ -99,7 +106,7 @@ def _reached(results: Results) -> list[str]:
     counts = {"Development": [0, 0, 0], "Reporting": [0, 0, 0]}
     above: dict[str, float] = {}
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
-        splits, pick = results[task], f"joint {choose_method(('logistic',), TASKS[task]['parties'])}"
+        splits, pick = results[task], f"joint {_rule(TASKS[task]['parties'])}"
         for cell in _cells(splits):
             ahead = _ahead(splits, cell, pick)
             if "rounds" not in ahead:
@@ -152,8 +159,9 @@ methods and Gaussian noise too, is in `results/accuracy/`. Where a single record
 accuracy is in [the measurements](README.md#the-record-step).
 
 * **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`, for instance
-  `psephos run --dataset har --data-dir DIR --parties 1000 --method auto --epsilon 1`. Nobody is trusted: the parties
-  add the noise in shares, sized so that any two of them may reveal theirs. (Votes need `--reveal statistic` for this.)
+  `psephos run --dataset har --data-dir DIR --parties 1000 --method own-data --epsilon 1`. Nobody is trusted: the
+  parties add the noise in shares, sized so that any two of them may reveal theirs. (Votes need `--reveal statistic`
+  for this.)
 * In the other columns a **trusted curator** knows the exact sums or counts and adds the noise. **avg** is clipped
   averaging, **soft** Hamm's Algorithm 2, **pate** GNMax or LNMax.
 

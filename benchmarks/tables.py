@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,6 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
 from psephos.curator.checks import public_features
 from psephos.curator.class_shares import with_class_shares
-from psephos.curator.hamm.rules import average_noise_share, suggest_method
 from psephos.curator.methods import ReleaseRequest, statistic_method
 from psephos.curator.rehearsal import fit_public
 from psephos.curator.rehearsed import (
@@ -44,7 +42,6 @@ from psephos.curator.rehearsed import (
     plan_rehearsed,
     rehearsal_of,
 )
-from psephos.curator.statistic import plan_statistic
 from psephos.data.preprocessing import default_scaler
 from psephos.parties.learners import make_learner
 from psephos.parties.noise import contributors, shares_of
@@ -275,16 +272,6 @@ def mixed_votes(problem: dict[str, Any]) -> NDArray[np.int64]:
     return counts
 
 
-def hint(problem: dict[str, Any], epsilon: float, labelled: int) -> str:
-    """Return the method that `psephos run` names after a release of `DEFAULT`, or "" if it names none."""
-    terms = problem["auxiliary"], problem["classes"], problem["parties"]
-    noise_share = math.sqrt(plan_statistic(*terms, epsilon=epsilon, mechanism="spherical-laplace").noise)
-    averaged = average_noise_share(problem["auxiliary"].shape[1], problem["classes"], problem["parties"], epsilon)
-    parties = problem["parties"]
-    suggestion = suggest_method("statistic", MIXED_LEARNERS, parties, noise_share, labelled, averaged)
-    return "" if suggestion is None else suggestion[0]
-
-
 def rehearsed(problem: dict[str, Any], epsilon: float) -> tuple[Callable[[], Array], dict[str, Any]]:
     """Return what draws a release of the rehearsed step, and what its plan says."""
     parties, classes = problem["parties"], problem["classes"]
@@ -356,7 +343,6 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
         if half == "cases":
             default = statistic_method(mixed, problem["auxiliary"], request)
             cell[DEFAULT] = [accuracy(problem, default.draw(SYSTEM)) for _ in range(draws)]
-            line.setdefault("hints", {})[f"{epsilon:g}"] = [hint(problem, epsilon, count) for count in (0, 60)]
         line["cells"][f"{epsilon:g}"] = cell
     return line
 
@@ -416,7 +402,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     for (table, epsilon), cell in cells.items():
         out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in (*methods, 'pooled'))} |")
     out += ["", *_regrets(cells, methods, methods)]
-    return "\n".join([*out, "", *_harm(lines), *_gaps(cells), *_hints(lines)])
+    return "\n".join([*out, "", *_harm(lines), *_gaps(cells)])
 
 
 def _harm(lines: list[dict[str, Any]]) -> list[str]:
@@ -482,20 +468,6 @@ def shares_page(lines: list[dict[str, Any]]) -> str:
     for (table, epsilon), cell in cells.items():
         out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in columns)} |")
     return "\n".join(out)
-
-
-def _hints(lines: list[dict[str, Any]]) -> list[str]:
-    """Return the methods that the command names after a release of `DEFAULT`, by table and epsilon."""
-    words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for line in lines:
-        for epsilon, names in line.get("hints", {}).items():
-            for public, name in zip(("without labels", "with labels"), names, strict=True):
-                words[f"{line['table']}, public rows {public}"][name or "none"].add(epsilon)
-    return [
-        f"* {where}: the hint after a release of {DEFAULT} names "
-        + ", ".join(f"{name} at epsilon {' '.join(sorted(at, key=float))}" for name, at in names.items())
-        for where, names in words.items()
-    ]
 
 
 def main() -> None:

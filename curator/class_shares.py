@@ -62,7 +62,7 @@ def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
         return w
     centre = scores.mean(axis=0)
     unit = math.sqrt(float(scores.var(axis=0).sum())) / _SPREAD or 1.0
-    change = unit * _offsets((scores - centre) / unit, expected) - centre
+    change = unit * share_offsets((scores - centre) / unit, expected) - centre
     adjusted = w.copy()
     if w.ndim == 1:
         adjusted[-1] += change[1] - change[0]
@@ -71,7 +71,7 @@ def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
     return adjusted
 
 
-def _offsets(scores: Array, shares: Array) -> Array:
+def share_offsets(scores: Array, shares: Array) -> Array:
     """Return the offsets (K,) with which the mean probabilities of rows of scores (N, K) are the shares (K,)."""
     basis = contrast_basis(len(shares))
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.class_shares import share_offsets
 from psephos.curator.statistic import principal_directions
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -37,6 +38,8 @@ _ERROR_RIDGE = 1.0
 """Largest ridge in the posterior from which the error of a true model is drawn (`_error`). Where cross-validation
 chooses a larger one, the public rows show no effect of the coordinates; that does not show that there is none."""
 
+_SUPPOSED_RANK = 8  # directions in which public rows without labels are supposed to differ by class
+_HALVINGS = 20  # of the interval in which the scale of a supposed model lies
 _FOLDS = 5  # folds of the cross-validation
 _FITTED = 2000  # most labelled public rows that the cross-validation uses
 _RANKS = (0, 2, 4, 8, 16, 32, 64, 128)  # numbers of coordinates that are rehearsed, without the constant
@@ -152,6 +155,49 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
     if not len(labelled):
         raise DataError("no public row has a label, so there is no public model to start from")
+    mean, spread, axes, variances, rows = _principal(features)
+    known = np.asarray(labels, dtype=np.int64)[labelled]
+    order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
+    ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
+    weights, constant = _fit(rows[labelled], known, classes, ridge)
+    digest = public_digest(features, labels)
+    return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
+
+
+def supposed_model(features: Array, shares: Array, removed: float, generator: np.random.Generator) -> PublicModel:
+    """Draw a true model of public rows (N, d) without labels, with class shares (K,), from a prior.
+
+    Its slopes along the leading `_SUPPOSED_RANK` whitened directions are normal, of the scale at which the best
+    classifier removes the share `removed` of the errors of the most frequent class.
+    """
+    mean, spread, axes, variances, rows = _principal(features)
+    rank, classes = min(_SUPPOSED_RANK, len(variances)), len(shares)
+    slopes = generator.standard_normal((classes - 1, rank)) / np.sqrt(variances[:rank])
+    basis, goal = contrast_basis(classes), float(shares.max() + removed * (1 - shares.max()))
+    scores = rows[:, :rank] @ slopes.T @ basis
+    low, high = 0.0, 100.0
+    for _ in range(_HALVINGS):
+        scale = (low + high) / 2
+        offsets = share_offsets(scale * scores, shares)
+        best = float(softmax(scale * scores + offsets).max(axis=1).mean())
+        low, high = (scale, high) if best < goal else (low, scale)
+    weights = np.zeros((classes - 1, len(variances)))
+    weights[:, :rank] = scale * slopes
+    none = np.full(len(features), -1)
+    digest = public_digest(features, none)
+    return PublicModel(
+        mean, spread, axes, variances, rows, weights, basis @ offsets, 1.0, none[:0], np.zeros((0, classes - 1)), digest
+    )
+
+
+def public_digest(features: Array, labels: NDArray[np.integer]) -> bytes:
+    """Return the SHA-256 of public rows and their labels, without linear algebra, which differs between machines."""
+    seen = (features + 0.0).astype("<f8"), np.asarray(labels, dtype="<i8")  # -0.0 equals 0.0
+    return hashlib.sha256(b"".join(array.tobytes() for array in seen)).digest()
+
+
+def _principal(features: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return `mean`, `spread`, `axes`, `variances` and `rows` of `PublicModel`, of features (N, d)."""
     mean, spread = features.mean(axis=0), features.std(axis=0)
     if not (spread > 0).any():
         raise DataError("all public rows are the same, so they give no coordinates; collect others")
@@ -163,13 +209,7 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     variances = np.maximum((1 - share) * value[:varying] + share * average, 1e-6)
     axes = directions[:, :varying]
     rows = standard @ axes
-    known = np.asarray(labels, dtype=np.int64)[labelled]
-    order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
-    ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
-    weights, constant = _fit(rows[labelled], known, classes, ridge)
-    seen = (features + 0.0).astype("<f8"), np.asarray(labels, dtype="<i8")  # -0.0 equals 0.0
-    digest = hashlib.sha256(b"".join(array.tobytes() for array in seen)).digest()
-    return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
+    return mean, spread, axes, variances, rows
 
 
 def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
@@ -216,7 +256,8 @@ class Calibration(NamedTuple):
     """What the true model of simulated worlds is made of: the factors of the public model and of the drawn error.
 
     `accuracy` is that of the public model in such worlds, and by cross-validation; `widest` are the factors of the
-    largest error that cross-validation does not contradict.
+    largest error that cross-validation does not contradict, `modest` those of the best fit whose error is at most as
+    large as its posterior says: an unlucky cross-validation is no sign of something that parties could learn.
     """
 
     factor: float
@@ -224,9 +265,10 @@ class Calibration(NamedTuple):
     accuracy: float
     cross_validated: float
     widest: tuple[float, float]
+    modest: tuple[float, float]
 
 
-class _SimulatedData(NamedTuple):
+class SimulatedData(NamedTuple):
     """Simulated parties and test rows."""
 
     rows: Array
@@ -288,26 +330,28 @@ def calibrate(model: PublicModel, generator: np.random.Generator, samples: int =
             tried.append((misfit + 0.2 * (math.log(factor) ** 2 + math.log(size) ** 2), factor, size, right))
     best = min(tried)
     widest = max((entry for entry in tried if entry[0] <= best[0] + 1), key=lambda entry: (entry[2], -entry[0]))
-    return Calibration(best[1], best[2], best[3], accuracy, (widest[1], widest[2]))
+    modest = min(entry for entry in tried if entry[2] <= 1)
+    return Calibration(best[1], best[2], best[3], accuracy, widest[1:3], modest[1:3])
 
 
-def _world(
+def simulate_world(
     model: PublicModel,
     truth: tuple[float, float],
     parties: int,
     rows: int,
     skewed: bool,
     generator: np.random.Generator,
-) -> _SimulatedData:
+) -> SimulatedData:
     """Simulate a world; `truth`: the factors of the public model and of a drawn error."""
     private, basis = parties * rows, contrast_basis(model.classes)
     X = _simulated_rows(model, private + _TEST_ROWS, generator)
     offset = model.scores(X)
-    chances = softmax((truth[0] * offset + truth[1] * _error(model, generator)(X)) @ basis)
+    error = truth[1] * _error(model, generator)(X) if truth[1] else 0.0
+    chances = softmax((truth[0] * offset + error) @ basis)
     labels = (chances.cumsum(axis=1) < generator.random((len(X), 1))).sum(axis=1).clip(max=model.classes - 1)
     order = _dealt(labels[:private], parties, rows, model.classes, generator) if skewed else np.arange(private)
     order = order.reshape(parties, rows)
-    return _SimulatedData(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
+    return SimulatedData(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
 
 
 def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.random.Generator) -> NDArray[np.intp]:
@@ -505,7 +549,7 @@ class _Stage:
         for number in range(worlds):
             truth = self.calibration[:2] if number // 2 % 2 == 0 else self.calibration.widest
             skewed = number % 2 == 1
-            world = _world(self.model, truth, parties, rows, skewed, self.generator)
+            world = simulate_world(self.model, truth, parties, rows, skewed, self.generator)
             public.append(world.accuracy(world.start))
             for (rank, power, ridge), groups in shared.items():
                 limit = self.limit(rank, power)

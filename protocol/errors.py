@@ -192,6 +192,20 @@ class NoGainError(PsephosError):
         self.accuracy, self.gain, self.spread = accuracy, gain, spread
 
 
+class UselessReleaseError(PsephosError):
+    """No gain is expected of a release, and there is no public model in its place; nothing was encrypted or charged.
+
+    Attributes:
+        reason: what is expected, in a sentence.
+        suggestions: what would make a release worth its cost.
+    """
+
+    def __init__(self, reason: str, suggestions: Iterable[str]) -> None:
+        self.reason, self.suggestions = reason, tuple(suggestions)
+        work = "; ".join(self.suggestions)
+        super().__init__(f"{reason} What would work: {work}. --anyway releases all the same", option="anyway")
+
+
 class ConvergenceError(PsephosError):
     """A solver did not converge although it provably does: a defect of this library, not a property of the data."""
 

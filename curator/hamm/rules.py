@@ -2,16 +2,15 @@
 
 * `RidgeRule.choose`: the lambda of vote and soft at which noisy scores are expected to correlate most with labels of a
   plausible size and shape; it never rises with epsilon (docs/theory.md, "The ridge of vote and soft").
-* `choose_method` and `suggest_method`: docs/which-method.md, benchmarks/README.md.
 * `averaging_radius`: C = R(lambda)/10; once parameters are projected on the ball, its radius hardly matters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from psephos.curator.hamm.release import OutputNoise, mechanism_for
 from psephos.curator.hamm.sensitivity import Sensitivity, radius
 from psephos.curator.losses import Loss
 from psephos.curator.signal import noise_energy
-from psephos.protocol.errors import InvalidParameter
 
 Array = NDArray[np.float64]
 
@@ -30,19 +28,10 @@ HAMM_LAMBDA = 1e-4
 RIDGES = (HAMM_LAMBDA, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 """The grid of `RidgeRule.choose`. Above 3, more than the rows' moments, lambda hardly turns the minimiser."""
 
-NOISE_SHARE = 0.3
-"""Expected length of the noise, as a multiple of the signal's, above which another method is suggested."""
-
 _PLAUSIBLE = 0.25  # energy of plausible labels that linear scores explain, as a share of that of unanimous labels
 
-FEW_PARTIES = 100
-"""`choose_method` averages below this number of parties: chosen on the development half of benchmarks/accuracy.md."""
-
-LONGEST_NOISE = 1.0
-"""Expected norm of the noise of clipped averaging, as a multiple of its radius, up to which it is suggested."""
-
 FEWEST_LABELLED = 20
-"""Labelled public rows, of two classes or more, from which on `choose_method` takes the rehearsed step."""
+"""Labelled public rows, of two classes or more, from which on a release is measured by the model of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,74 +96,7 @@ class RidgeRule:
         best = max(values) * (1 - 1e-9)  # ties go to the larger lambda on every machine
         return max(lam for lam, value in zip(RIDGES, values, strict=True) if value >= best)
 
-    def noise_share(
-        self, lam: float, sensitivity: float, epsilon: float, noise: OutputNoise, delta: float = 1e-6
-    ) -> float:
-        """Return the expected length of the noise in the scores at this L2 sensitivity, over that of the scores."""
-        return sensitivity * math.sqrt(self._noise(epsilon, noise, delta) / self._signal(lam)[1])
-
 
 def averaging_radius(lam: float, classes: int) -> float:
     """Return the radius C of clipped averaging, R(lambda)/10."""
     return radius(lam, classes) / 10
-
-
-def choose_method(
-    learners: Sequence[str], parties: int, labelled: int = 0
-) -> Literal["rehearsed", "own-data", "whitened", "vote-directions"]:
-    """Choose the release for `method="auto"`, before any private data is seen.
-
-    It is "vote-directions" unless all learners are linear; then "rehearsed" for `FEWEST_LABELLED` labelled public rows
-    of two classes, or more; then "whitened" for fewer than `FEW_PARTIES` parties, else "own-data".
-    """
-    if not learners:
-        raise InvalidParameter("the list of learners is empty; name at least one")
-    if not set(learners) <= {"logistic", "whitened"}:
-        return "vote-directions"
-    if labelled >= FEWEST_LABELLED:
-        return "rehearsed"
-    return "whitened" if parties < FEW_PARTIES else "own-data"
-
-
-def average_noise_share(features: int, classes: int, parties: int, epsilon: float) -> float:
-    """Return the expected norm of the noise of clipped averaging over its radius, 2 D/(M epsilon)."""
-    return 2 * features * (1 if classes == 2 else classes) / (parties * epsilon)
-
-
-def suggest_method(
-    method: str,
-    learners: Sequence[str],
-    parties: int,
-    noise_share: float,
-    labelled: int = 0,
-    average_share: float = math.inf,
-) -> tuple[Literal["rehearsed", "own-data", "whitened", "statistic", "avg"], str] | None:
-    """Suggest a method that suits a run better than the chosen one, with the reason as the end of a sentence; or None.
-
-    `noise_share` is the expected length of the noise over that of the signal: `RidgeRule.noise_share` for soft and
-    vote; `average_share` is `average_noise_share` for two classes, and infinite for more, for which averaging is not
-    suggested.
-    """
-    if method != "rehearsed" and labelled >= FEWEST_LABELLED:
-        return "rehearsed", (
-            f"it starts from a model of the {labelled} labelled public rows, and asks the parties only where a private "
-            "step is expected to improve it"
-        )
-    if average_share <= LONGEST_NOISE and method == "avg":
-        return None
-    if average_share <= LONGEST_NOISE and method == "statistic":
-        return "avg", (
-            "with so few features, its noise is small beside an average of linear classifiers, which keeps the shares "
-            "of the classes; the curator then sees the exact average"
-        )
-    average: Literal["own-data", "whitened"] = "whitened" if parties < FEW_PARTIES else "own-data"
-    linear = choose_method(learners, parties) != "vote-directions"
-    if method == "avg":
-        return average, "the noise is added to directions of norm 1, whatever the ridge, and no exact sum is opened"
-    if method in ("soft", "vote") and noise_share > NOISE_SHARE:
-        return "statistic", "it releases a linear statistic of the same votes, which needs less noise"
-    if method == "statistic" and linear:
-        return average, "all parties train linear classifiers, which are summed without opening any count of votes"
-    if method == "statistic" and noise_share > NOISE_SHARE:
-        return "whitened", "with so few parties at this epsilon an average of linear classifiers needs less noise"
-    return None

@@ -169,7 +169,10 @@ def _options(table: PartyTable, directory: Path, defaults: Mapping[str, Any], ch
 
 def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     """Run `psephos run` and record its files as well. `chosen`: fields of `JobOptions`."""
-    options = JobOptions(**_options(table, directory, {"workers": 1}, chosen))
+    defaults: dict[str, Any] = {"workers": 1}
+    if chosen.get("task") != "regression":  # not decided by a forecast, so that every method runs on so few rows
+        defaults |= {"anyway": True, "method": "newton" if chosen.get("unit") == "record" else "statistic"}
+    options = JobOptions(**_options(table, directory, defaults, chosen))
     if options.task == "regression":
         run = RegressionRun(options)
         done, record = _record_run(run, "regression")

@@ -1,7 +1,7 @@
 """The command `psephos`: runs a subcommand, and prints every expected error as one line.
 
-Exit status: 0 for success; 1 if the run failed or an opened sum was wrong; 2 for bad usage; 130 and 143 after Ctrl-C
-and SIGTERM.
+Exit status: 0 for success; 1 if the run failed or an opened sum was wrong; 2 for bad usage; 3 if no gain is expected of
+a release, so that nothing was encrypted or charged; 130 and 143 after Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MODULES = (
 _LONGEST_ERROR = 4_000
 """Most characters of an error that are printed."""
 
-_FAILED, _BAD_USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
+_FAILED, _BAD_USAGE, _NO_GAIN, _INTERRUPTED, _TERMINATED = 1, 2, 3, 130, 143
 
 
 def build() -> typer.Typer:
@@ -131,12 +131,13 @@ def main() -> None:
         _say(f"{error.filename or 'input or output'}: {error.strerror or error}")
         sys.exit(_FAILED)
     except Exception as error:
-        from psephos.protocol.errors import InvalidParameter, PsephosError
+        from psephos.protocol.errors import InvalidParameter, PsephosError, UselessReleaseError
 
         if not isinstance(error, PsephosError):
             raise
         _say(str(error))
-        sys.exit(_BAD_USAGE if isinstance(error, InvalidParameter) else _FAILED)
+        statuses = {InvalidParameter: _BAD_USAGE, UselessReleaseError: _NO_GAIN}
+        sys.exit(next((status for kind, status in statuses.items() if isinstance(error, kind)), _FAILED))
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # a signal while Python exits must not raise KeyboardInterrupt

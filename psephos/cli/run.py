@@ -5,14 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from psephos.cli.generate import HelpAll, SectionedCommand, command, with_options
-from psephos.cli.shared import AsJson, OutputDir, ReportDir, Verbose, note, output_directory
+from psephos.cli.shared import AsJson, OutputDir, ProgressDisplay, ReportDir, Verbose, note, output_directory
 from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
 from psephos.data.schema import WIDEST
@@ -108,11 +106,15 @@ def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: b
         raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
     for line in job.data_summary:
         note(line)
+    with ProgressDisplay() as progress:
+        job.decide(progress)
+    if job.forecast is not None:
+        note(job.forecast.reason)
 
     def save(result: TallyResult) -> list[str]:
         paths = [] if output is None else job.write(result, output, onnx=onnx)
         alpha = [] if as_json else alpha_lines(result.evaluation.counts, result.class_names)
-        return [*alpha, *_next_steps(job.advice(result), paths)]
+        return [*alpha, *_next_steps(paths)]
 
     settings |= {"as_json": as_json, "save": save, "printed_before": job.warnings_about_data}
     perform(job.options, lambda _, **context: job.run(**context), "run", **settings)
@@ -122,19 +124,17 @@ def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings:
     run = RegressionRun(chosen)
 
     def save(result: RegressionResult) -> list[str]:
-        return _next_steps("", [] if output is None else run.write(result, output, onnx=onnx))
+        return _next_steps([] if output is None else run.write(result, output, onnx=onnx))
 
     perform(run.options, lambda _, **context: run.run(**context), "run", save=save, **settings)
 
 
-def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:
-    lines = [fill(f"Hint: {advice}", Console().width)] if advice else []
+def _next_steps(paths: Sequence[Path]) -> list[str]:
     if not paths:
-        return [*lines, "The classifier was not saved: --output DIR saves it."]
+        return ["The classifier was not saved: --output DIR saves it."]
     directory = paths[0].parent
     written = f"Written: {', '.join(map(str, paths))}"
     return [
-        *lines,
         written,
         f"Next: read {directory / 'card.md'}, then psephos predict {shlex.quote(str(directory))} FILE.csv",
     ]

@@ -55,7 +55,7 @@ def privacy_rows(model: Model | RegressionModel, trust: Sequence[Fact], cost: st
         *(fact for fact in trust if fact.topic == "colluders"),
         Fact("privacy", "budget", budget),
         Fact("privacy", "sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm}): {release.source}"),
-        Fact("privacy", "parameters, chosen by rules that use public values only", chosen),
+        *([Fact("privacy", "parameters, chosen by rules that use public values only", chosen)] * bool(chosen)),
         *([Fact("privacy", "signal, from this release and public values alone", release.worth)] * bool(release.worth)),
     ]
 
@@ -91,7 +91,7 @@ def model_card(
             ("", [f"{text}." for text in split.cautions]),
             ("What was not checked", [f"{fact.value}." for fact in trust if fact.topic == "unchecked" and asked]),
             ("", [_NAMED] * (split.encoding is not None)),
-            ("What it is worth", [worth] * bool(worth)),
+            ("What it is worth", [*getattr(result, "remarks", ()), *[worth] * bool(worth)]),
         ],
     )
 
@@ -100,7 +100,7 @@ def _introduction(model: Model | RegressionModel, result: TallyResult | Regressi
     who = f"{result.parties} {'parties' if result.parties_are == 'owners' else 'shards of one table'}"
     if model.release.epsilon == 0:
         who = (
-            f"{result.auxiliary} rows that are public alone (no private step was expected to improve it, so none of "
+            f"{result.auxiliary} rows that are public alone (no gain of a private release was sure enough, so none of "
             f"the {who} was asked for anything)"
         )
     features = f"{len(model.encoding.features)} features"

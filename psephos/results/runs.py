@@ -448,7 +448,9 @@ class SumResult(BallotResult, RunResult):
     def _rows(self) -> Iterator[Fact]:
         yield from super()._rows()
         yield from sentences("cost", self._cost())
-        if useless := [name for name, release in self.privacy.items() if release.signal and release.signal.useless]:
+        decided = self._read.data is not None and self.options.get("anyway") is False  # beforehand, by a forecast
+        useless = [name for name, release in self.privacy.items() if release.signal and release.signal.useless]
+        if useless and not decided:
             yield from sentences(
                 "warning",
                 f"The noise hides what was learned ({', '.join(useless)}): the release is not expected to beat a "
@@ -478,7 +480,9 @@ class SumResult(BallotResult, RunResult):
 
     def page(self) -> Page:
         several = self.composed is not None and self.composed.releases > 1
-        return replace(super().page(), panels=self._panels(), several_releases=several)
+        page = super().page()
+        title = page.title if self.asked else f"Psephos: public rows of {self.dataset} at epsilon 0"
+        return replace(page, title=title, panels=self._panels(), several_releases=several)
 
     def _answer(self) -> str:
         if len(self.privacy) != 1 or self.draws != 1:
@@ -494,7 +498,7 @@ class SumResult(BallotResult, RunResult):
             worth += "; more parties or a larger epsilon would help" if released <= usual else ""
         if not self.asked:
             return (
-                "The model of the public rows, at epsilon 0: no private step is expected to improve it, and the "
+                "The model of the public rows, at epsilon 0: no gain of a private release is sure enough, and the "
                 f"parties were asked nothing{worth}."
             )
         return f"One {name} classifier{private}{worth}."

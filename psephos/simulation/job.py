@@ -8,7 +8,6 @@ parties compare a public model with their held-out rows (docs/protocols/evaluati
 from __future__ import annotations
 
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,13 +19,11 @@ from typing import Any, ClassVar, Literal, Unpack
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from psephos.budget import budget_of
 from psephos.curator.evaluation import BINS, calibrated, largest_error
-from psephos.curator.hamm.release import OutputNoise
-from psephos.curator.hamm.rules import RidgeRule, average_noise_share, suggest_method
 from psephos.curator.ledger import Release, costs_together
-from psephos.curator.losses import loss_named
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
@@ -44,6 +41,7 @@ from psephos.model import (
     written_model,
 )
 from psephos.options import option
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.grids.record import NumericLabel
@@ -55,11 +53,19 @@ from psephos.results.card import model_card
 from psephos.results.runs import ComposedCost, TallyResult
 from psephos.results.scores import EvaluationResult, RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
-from psephos.simulation.options import LABELLED_METHODS, RECORD_METHODS, JobOptions, JointNoiseOptions, MachineOptions
+from psephos.simulation.forecast import Forecast, PublicRows, forecast
+from psephos.simulation.options import (
+    LABELLED_METHODS,
+    PUBLIC,
+    RECORD_METHODS,
+    JobOptions,
+    JointNoiseOptions,
+    MachineOptions,
+)
 from psephos.simulation.run import KeyedRun, RunContext
+from psephos.simulation.sums import SumCharges
 from psephos.simulation.tally import simulate_tally
-from psephos.specs.exact import LABELS
-from psephos.specs.noisy import NoisySumSpec, plan_of
+from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.rows import BOUNDS, EvaluationSpec, RegressionSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
@@ -70,18 +76,38 @@ class Job:
     """One run of the main job; `options` have the chosen `method`, learners and value of `reveal`."""
 
     def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
-        """Read the data, assign rows to parties, and choose the method from public values."""
+        """Read the data, and assign rows to parties; where several methods could be released, `decide` chooses one."""
         if options.task == "regression":
             raise InvalidParameter("a regression is a RegressionRun")
         options, self.split = load_split(options)
-        options = options.for_labels(self.split.labelled)
+        self._candidates, self._beside = options.candidates(), tuple(beside)
+        self.forecast: Forecast | None = None
+        self._choose(self._candidates[0])
+
+    def _choose(self, options: JobOptions) -> None:
         self.method = options.chosen_method
-        self.options = replace(
-            options,
-            methods=(self.method, *beside),
-            learners=options.local_learners,
-            reveal="statistic" if options.joint else None if self.method == "avg" else "alpha",
-        )
+        self.options = replace(options, methods=(self.method, *self._beside))
+
+    def decide(self, progress: Progress = silent) -> None:
+        """Choose the method by a `forecast`, before anything is encrypted or charged.
+
+        Raises UselessReleaseError where no release is expected to be worth its cost, and public rows have no labels,
+        and BudgetExceededError where the budget file allows none.
+        """
+        split, options = self.split, self.options
+        if self.forecast is not None or not options.forecasts:
+            return
+        public = PublicRows(np.asarray(split.X_auxiliary), split.public_labels, split.dataset.classes)
+        affordable = self._candidates
+        if options.journal is None:  # a run that continues is paid for, and must be decided as it was before
+            affordable = [each for each in affordable if SumCharges(each, split).allowed]
+            if not affordable:
+                SumCharges(options, split).check()
+        with threadpool_limits(limits=1):  # which threads add what moves last bits, and takes longer for small matrices
+            self.forecast = forecast(affordable, public, progress)
+        self._choose(self.forecast.chosen.options)
+        if self.forecast.decision == "public":
+            self.method = PUBLIC
 
     @property
     def warnings_about_data(self) -> list[str]:
@@ -104,36 +130,11 @@ class Job:
         return [*lines, *warnings]
 
     def run(self, **context: Unpack[RunContext]) -> TallyResult:
-        context["data"] = self.split
+        self.decide(context.get("progress", silent))
+        context |= {"data": self.split, "public_only": self.method == PUBLIC}
         result = simulate_tally(self.options, **context)
-        return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks])
-
-    def advice(self, result: TallyResult) -> str:
-        """Return a line that recommends another method, chosen from public values only, or "" if none is better."""
-        release, scaler = result.privacy[self.method], result.evaluation.scaler
-        public, classes = scaler.transform(self.split.X_auxiliary), len(self.split.dataset.classes)
-        noise_share = 0.0
-        if self.method == "statistic":
-            terms = PublicTerms(auxiliary=AuxiliarySet(public), classes=classes, parties=result.parties)
-            privacy = self.options.privacy(result.epsilon)
-            plan = plan_of(terms, privacy, self.options.noise, joint=self.options.joint)
-            noise_share = math.sqrt(plan.noise)
-        elif self.method in LABELS:
-            loss = loss_named(self.options.loss, classes)
-            noise: OutputNoise = "gaussian" if self.options.noise == "gaussian" else "spherical-laplace"
-            noise_share = RidgeRule.of(public, classes, loss, private=self.options.protect_auxiliary).noise_share(
-                float(release.chosen["lam"]), release.sensitivity or 0.0, result.epsilon, noise, self.options.delta
-            )
-        may_step = self.options.unit == "party" and self.options.noise_from == "parties"
-        labelled = self.split.labelled if may_step else 0
-        averaged = math.inf  # averaging opens the exact sum: no advice for runs that open none
-        if classes == 2 and not self.options.joint and self.options.noise != "gaussian":
-            averaged = average_noise_share(public.shape[1], classes, result.parties, result.epsilon)
-        learners = self.options.local_learners
-        suggestion = suggest_method(self.method, learners, result.parties, noise_share, labelled, averaged)
-        return (
-            "" if suggestion is None else f"--method {suggestion[0]} would suit these parties better: {suggestion[1]}."
-        )
+        remarks = result.remarks if self.forecast is None else [self.forecast.reason, *result.remarks]
+        return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks], remarks=remarks)
 
     def model(self, result: TallyResult) -> Model:
         if self.split.dataset.features > WIDEST:
@@ -171,7 +172,7 @@ class Job:
 
     def _right_in_public(self, model: Model) -> float | None:
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
-        fitted = self.method in (*LABELLED_METHODS, *RECORD_METHODS)
+        fitted = self.method in (PUBLIC, *LABELLED_METHODS, *RECORD_METHODS)
         if self.options.public is None or not len(rows) or fitted:
             return None
         data = self.split.dataset

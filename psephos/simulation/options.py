@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from psephos.budget import unit_of_run
 from psephos.curator.checks import check_positive
 from psephos.curator.class_shares import check_shares
-from psephos.curator.hamm.rules import FEWEST_LABELLED, HAMM_LAMBDA, choose_method
+from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.methods import ReleaseRequest
 from psephos.curator.noise_plan import check_mechanism
 from psephos.curator.record import ROWS_PER_PARTY
@@ -54,6 +54,9 @@ RECORD_METHODS = ("newton",)
 
 LABELLED_METHODS = ("rehearsed",)
 """What can be released only where public rows have labels; it asks no party where it expects no gain."""
+
+PUBLIC = "public"
+"""The model of the labelled public rows, in place of any method: no party is asked."""
 
 METHODS = ("vote", "soft", "avg", "statistic", "vote-directions", "own-data", "whitened", "pate")
 """What can be released from encrypted sums (`psephos.curator.methods`)."""
@@ -351,11 +354,6 @@ class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
         return (1 if self.joint else 20) if self.draws is None else self.draws
 
     @property
-    def may_choose_laplace(self) -> bool:
-        """Whether Laplace noise may replace Gaussian noise where its variance is smaller."""
-        return False
-
-    @property
     def noise(self) -> MechanismName:
         """The mechanism: the spherical Laplace by default, the discrete Laplace where parties add the noise."""
         return self.mechanism or ("discrete-laplace" if self.joint else "spherical-laplace")
@@ -394,7 +392,6 @@ class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
             colluders=self.coalition or 0,
             dropouts=vars(self).get("dropouts", 0),
             lam=self.lam,
-            least_noise=self.may_choose_laplace,
         )
 
     @property
@@ -431,10 +428,11 @@ class TallyOptions(JointNoiseOptions, SumOptions):
     )
     announced_rows: int | None = option(
         None,
-        "With --unit record or --method rehearsed: about how many rows all parties have together, which is public and "
-        "chooses the number of coordinates. It need not be exact.",
+        "With --data, --unit record or --method rehearsed: about how many rows all parties have together, which is "
+        "public, and chooses the number of coordinates and what is expected. It need not be exact.",
         group="Privacy",
-        shown=f"{ROWS_PER_PARTY:,} for each party; with rehearsed {REHEARSED_ROWS}",
+        shown=f"{ROWS_PER_PARTY:,} for each party, with --unit party {REHEARSED_ROWS}; where --data is forecast, 5 for "
+        "each public row if these are fewer",
     )
     class_shares: tuple[str, ...] = option(
         (),
@@ -485,7 +483,7 @@ class TallyOptions(JointNoiseOptions, SumOptions):
             "noise_from": (self.joint and not steps, "a statistic of votes or of own rows with --reveal statistic"),
             "loss": alpha,
             "protect_auxiliary": alpha,
-            "announced_rows": (self.reads_announced_rows, "--unit record or --method rehearsed"),
+            "announced_rows": (self.reads_announced_rows, "--data, --unit record or --method rehearsed"),
             "class_shares": (not steps and not self.protect_auxiliary, labels),
         }
 
@@ -596,11 +594,15 @@ class JobOptions(TallyOptions):
         "of each party's votes, with noise from every party). Without votes: own-data (a statistic of the parties' own "
         "rows), whitened or avg (averages of the parties' parameters). Where public rows have labels: rehearsed (a "
         "step from a model of these rows, chosen on simulated parties). For a record: newton (a Newton step over "
-        "all rows). "
-        f"auto: rehearsed where {FEWEST_LABELLED} public rows or more of your own table have labels, "
-        "otherwise whitened or own-data; vote-directions where not all parties train linear classifiers.",
+        "all rows). auto, for your own table: the best of these in a forecast of all (counted votes, where they are "
+        "within .02 of it).",
         group="Privacy",
-        shown="statistic; newton with --unit record",
+        shown="auto for your own table, otherwise statistic; newton with --unit record",
+    )
+    anyway: bool = option(
+        False,
+        "With --data: release even where no gain over the public rows and the most frequent class is expected.",
+        group="Privacy",
     )
     learners: tuple[str, ...] = option(
         (),
@@ -615,7 +617,14 @@ class JobOptions(TallyOptions):
             raise InvalidParameter(
                 "psephos run draws one release at one epsilon: psephos simulate tally compares several"
             )
+        if self.open:
+            self.candidates()
+            return
         method = self.chosen_method
+        if method == "auto":
+            raise InvalidParameter(
+                "auto chooses by a forecast on your own table: name it with --data FILE, or choose another --method"
+            )
         replace(self, methods=(method,))._check_unit()
         if method in ALWAYS_JOINT and self.reveal == "alpha":
             raise InvalidParameter(
@@ -640,6 +649,7 @@ class JobOptions(TallyOptions):
             "sizes": classes,
             "auxiliary": classes,
             "journal": classes,
+            "anyway": (self.forecasts, "your own table (--data FILE)"),
         }
 
     @property
@@ -649,10 +659,45 @@ class JobOptions(TallyOptions):
 
     @property
     def chosen_method(self) -> str:
-        """The released method; `auto` chooses one from public values only, here without labelled public rows."""
-        if self.method is None or (self.method == "auto" and self.sums_rows):
-            return RECORD_METHODS[0] if self.sums_rows else "statistic"
-        return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
+        """The method that is released; "auto" where a forecast chooses one of `candidates`."""
+        if self.method in (None, "auto") and self.sums_rows:
+            return RECORD_METHODS[0]
+        return self.method or ("statistic" if self.data is None else "auto")
+
+    @property
+    def open(self) -> bool:
+        """Whether several methods could be released, of which a forecast chooses one."""
+        return self.data is not None and self.chosen_method == "auto"
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether a forecast decides about the release."""
+        return self.data is not None and self.task == "classification"
+
+    def candidates(self) -> list[JobOptions]:
+        """Return the options of a run by each method that these leave open.
+
+        Raises InvalidParameter where no method reads them.
+        """
+        if not self.open:
+            return [self._filled()]
+        fitting, refusals = [], []
+        names: Any = (*METHODS, *LABELLED_METHODS)
+        for name in names:
+            try:
+                fitting.append(replace(self, method=name)._filled())
+            except InvalidParameter as refusal:
+                refusals.append(refusal)
+        if not fitting:
+            raise refusals[0]
+        return fitting
+
+    def _filled(self) -> JobOptions:
+        """Return these options with what their method leaves open; raises InvalidParameter where it does not fit."""
+        self.check()
+        method = self.chosen_method
+        revealed: Any = "statistic" if self.joint else None if method == "avg" else "alpha"
+        return replace(self, methods=(method,), learners=self.local_learners, reveal=revealed)
 
     @property
     def local_learners(self) -> tuple[Any, ...]:
@@ -669,24 +714,4 @@ class JobOptions(TallyOptions):
 
     @property
     def reads_announced_rows(self) -> bool:
-        return super().reads_announced_rows or self.method == "auto"
-
-    def for_labels(self, labelled: int) -> JobOptions:
-        """Return the options of a run whose table has so many labelled public rows: `auto` may then take a step."""
-        if self.method != "auto" or self.sums_rows:
-            return self
-        chosen = choose_method(self.learners or ("logistic",), self.parties, labelled)
-        if chosen == "rehearsed" and self.noise_from == "parties":
-            options = replace(self, method=chosen)
-            options.check()
-            return options
-        if self.announced_rows is not None:
-            raise InvalidParameter(
-                f"--announced-rows has no effect where auto chooses {self.chosen_method}: it rehearses a step for "
-                f"linear classifiers and {FEWEST_LABELLED} labelled public rows or more, with noise from the parties"
-            )
-        return self
-
-    @property
-    def may_choose_laplace(self) -> bool:
-        return self.method == "auto" and self.noise == "gaussian"
+        return super().reads_announced_rows or self.forecasts

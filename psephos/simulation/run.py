@@ -35,13 +35,15 @@ class RunContext(TypedDict, total=False):
     """Optional arguments of every simulation, besides its options.
 
     data: a data set or a finished split, in place of the data that the options name. transcript: records every message.
-    progress: called as the run proceeds. roles: replaces roles, in every sum.
+    progress: called as the run proceeds. roles: replaces roles, in every sum. public_only: whether the model of the
+    labelled public rows is released in place of every method, so that no party is asked.
     """
 
     data: Dataset | Split | None
     transcript: Transcript | None
     progress: Progress
     roles: Replacements | None
+    public_only: bool
 
 
 def check_context(context: RunContext) -> None:

@@ -6,9 +6,9 @@ The split, the public scaling and the reference classifiers (batch, indiv) are t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,7 @@ class Population:
         split: which party holds which rows.
         scaler: public, for rows of the data set.
         auxiliary, test: float64 (N, d) and (T, d), scaled.
-        parameters: every party's ridge classifier, float64 (M, d), or (M, K, d) for several classes. A secret.
-        voters: what each party votes with. A secret.
+        trained: the parties' classifiers. Secrets.
         present: numbers of the parties that take part, in order.
     """
 
@@ -83,10 +82,19 @@ class Population:
     scaler: Any
     auxiliary: Array = field(repr=False)
     test: Array = field(repr=False)
-    parameters: Array = field(repr=False)
-    voters: Sequence[Voter] = field(repr=False)
+    trained: Trained = field(repr=False)
     present: list[int] = field(repr=False)
     options: SumOptions
+
+    @property
+    def parameters(self) -> Array:
+        """See `Trained`."""
+        return self.trained.parameters
+
+    @property
+    def voters(self) -> Sequence[Voter]:
+        """See `Trained`."""
+        return self.trained.voters
 
     @property
     def classes(self) -> int:
@@ -152,7 +160,7 @@ class _Rows(Sequence[OwnRows]):
 
 
 def populate(options: SumOptions, split: Split, progress: Progress) -> Population:
-    """Scale the data by public values, and train every party's classifiers."""
+    """Scale the data by public values; every party's classifiers are trained when they are first used."""
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     name = split.dataset.name
     scaler = PublicScaler() if options.private_auxiliary else default_scaler(name)
@@ -165,9 +173,9 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
     # Predictions do not depend on a row's length, but parties that train on rows of norm 1 vote better.
     scaler.set_params(scaling="unit-rows").fit(split.X_auxiliary)
     public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
-    parameters, voters = _train(options, split, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.absent_parties))
-    return Population(split, scaler, public_rows, test, parameters, voters, present, options)
+    trained = Trained(options, _Rows(split, scaler), len(split.dataset.classes), public_rows, progress)
+    return Population(split, scaler, public_rows, test, trained, present, options)
 
 
 def _transformed(scaler: Any, X: Any) -> Array:
@@ -176,31 +184,52 @@ def _transformed(scaler: Any, X: Any) -> Array:
     return np.concatenate(blocks)
 
 
-def _train(
-    options: SumOptions, split: Split, scaler: Any, public_rows: Array, progress: Progress
-) -> tuple[Array, Sequence[Voter]]:
-    done, classes = counted(progress, "train", options.parties), len(split.dataset.classes)
-    learners = options.local_learners
-    white = public_coordinates(public_rows) if "whitened" in learners else None
-    every = np.empty((options.parties, *([classes] if classes > 2 else []), public_rows.shape[1]))
-    rows = _Rows(split, scaler)
-    # One party at a time, as on machines of their own: nothing of a party depends on another's rows, nor on how many.
-    for number, (X, y) in enumerate(rows):
-        every[number] = train_parties(X, y, [len(y)], classes=classes, lam=options.local_lam)[0] if len(y) else 0.0
-        done(1)
-    if learners == ("logistic",):
-        return every, LinearVoters(every)
-    tasks = (
-        delayed(_fit_one)(learners[number % len(learners)], X, y, classes, options, number, white)
-        for number, (X, y) in enumerate(rows)
-    )
-    done = counted(progress, "train voters", options.parties)
-    voters: list[Voter] = []
-    processes = options.workers if -(-options.parties // BATCH) >= FEWEST_BATCHES else 1
-    for voter in Parallel(n_jobs=processes, return_as="generator")(tasks):
-        voters.append(voter)
-        done(1)
-    return every, voters
+class Trained:
+    """The classifiers of all parties, trained when they are first used. They are secrets."""
+
+    def __init__(
+        self, options: SumOptions, rows: Sequence[OwnRows], classes: int, public_rows: Array, progress: Progress
+    ) -> None:
+        self._options, self._rows, self._classes = options, rows, classes
+        self._public_rows, self._progress = public_rows, progress
+
+    @cached_property
+    def parameters(self) -> Array:
+        """Every party's ridge classifier, float64 (M, d), or (M, K, d) for several classes."""
+        options, classes = self._options, self._classes
+        done, several = counted(self._progress, "train", options.parties), [classes] if classes > 2 else []
+        every = np.zeros((options.parties, *several, self._public_rows.shape[1]))
+        # One party at a time, as on machines of their own: nothing of a party depends on others' rows, nor on how many.
+        for number, (X, y) in enumerate(self._rows):
+            if len(y):
+                every[number] = train_parties(X, y, [len(y)], classes=classes, lam=options.local_lam)[0]
+            done(1)
+        return every
+
+    def now(self, *, parameters: bool) -> None:
+        """Train what each party votes with, and its ridge classifier where that is not the same."""
+        list(self.voters[:0])
+        if parameters:
+            len(self.parameters)
+
+    @cached_property
+    def voters(self) -> Sequence[Voter]:
+        """What each party votes with."""
+        options, learners = self._options, self._options.local_learners
+        if learners == ("logistic",):
+            return LinearVoters(self.parameters)
+        white = public_coordinates(self._public_rows) if "whitened" in learners else None
+        tasks = (
+            delayed(_fit_one)(learners[number % len(learners)], X, y, self._classes, options, number, white)
+            for number, (X, y) in enumerate(self._rows)
+        )
+        done = counted(self._progress, "train voters", options.parties)
+        voters: list[Voter] = []
+        processes = options.workers if -(-options.parties // BATCH) >= FEWEST_BATCHES else 1
+        for voter in Parallel(n_jobs=processes, return_as="generator")(tasks):
+            voters.append(voter)
+            done(1)
+        return voters
 
 
 def _fit_one(
@@ -238,17 +267,16 @@ class SumCharges:
         The cost of a release is known exactly when it is planned; here it is what the options ask for.
         """
         options = self._options
-        if not options.joint:
-            self.budget.check([*self._exact_charges(), *self._requested_charges(options.noise)])
-            return
-        refusals = []
-        for law in dict.fromkeys([options.noise, "discrete-laplace" if options.may_choose_laplace else options.noise]):
-            try:
-                self.budget.check(self._requested_charges(law))
-                return
-            except BudgetExceededError as refusal:
-                refusals.append(refusal)
-        raise refusals[0]
+        exact = [] if options.joint else self._exact_charges()
+        self.budget.check([*exact, *self._requested_charges()])
+
+    @property
+    def allowed(self) -> bool:
+        """Whether `check` raises no BudgetExceededError."""
+        with suppress(BudgetExceededError):
+            self.check()
+            return True
+        return False
 
     def plan(self, methods: Sequence[Mapping[str, Method]]) -> None:
         """Charge the releases whose noise the curator draws; of the others, record the exact cost for `before_sum`.
@@ -284,12 +312,12 @@ class SumCharges:
         if self._options.joint:
             self.budget.release_once(name, encode((opened.sums, opened.parties)))
 
-    def _requested_charges(self, law: str) -> list[Charge]:
-        """Return the charges of all releases that the options ask for, with noise of the law `law`.
+    def _requested_charges(self) -> list[Charge]:
+        """Return the charges of all releases that the options ask for.
 
         A method that may ask no party is left out: whether it does is known only when it is planned.
         """
-        options, gaussian = self._options, law == "gaussian"
+        options, gaussian = self._options, self._options.noise == "gaussian"
         charges = []
         for epsilon in options.epsilon:
             multiplier = gaussian_sigma(1.0, epsilon, options.delta) if gaussian and options.joint else None
@@ -365,13 +393,15 @@ class SumExperiment(KeyedRun):
         # In one run of the driver no batch is stored, so that a continued run draws new noise.
         one_run = bool(context.get("roles")) or (transcript is not None and transcript.keeps_secrets)
         self._charges = SumCharges(options, split, None if one_run else journal)
-        self._charges.check()
+        if not context.get("public_only"):
+            self._charges.check()
         super().__init__(options, context, journal, self._charges.before_sum)
         self.loss: str = vars(options).get("loss", "logistic")
         self.evaluation = Evaluation()
         self.remarks: list[str] = []
         with self.timed("train"):  # before the keys: training can refuse the data, and a ceremony takes minutes
             self.population = populate(options, split, self.progress)
+            self.population.trained.now(parameters="avg" in options.offered)
         self.evaluation.start(self.population.split, self.population.scaler, self.population.test)
 
     def public(self, method: str) -> PublicTerms:

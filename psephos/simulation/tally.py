@@ -37,11 +37,12 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import NoGainError
 from psephos.protocol.grids.own_data import OWN
+from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import Randomness
 from psephos.results.base import Alpha
 from psephos.results.runs import AverageResult, TallyResult
-from psephos.simulation.options import COUNTED, LABELLED_METHODS, RECORD_METHODS, AverageOptions, TallyOptions
+from psephos.simulation.options import COUNTED, LABELLED_METHODS, PUBLIC, RECORD_METHODS, AverageOptions, TallyOptions
 from psephos.simulation.run import RunContext
 from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
 from psephos.specs.exact import LABELS, AverageSpec, OwnDataSpec, TallySpec
@@ -54,8 +55,8 @@ Array = NDArray[np.float64]
 
 def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> TallyResult:
     """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate."""
-    reveal = _reveal_statistic if options.joint else _reveal_alpha
-    run, fields = run_experiment(options, partial(_with_shares, reveal), context)
+    sums = partial(_with_shares, _public_model) if context.get("public_only") else methods_of(options)
+    run, fields = run_experiment(options, sums, context)
     return TallyResult(
         protocol="record" if options.unit == "record" else "statistic" if options.joint else "tally",
         alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
@@ -67,6 +68,17 @@ def simulate_average(options: AverageOptions, **context: Unpack[RunContext]) -> 
     """Train the parties, sum their parameters and own-data vectors under encryption, and release the averages."""
     _, fields = run_experiment(options, _reveal_alpha, context)
     return AverageResult(protocol="average", **fields)
+
+
+def methods_of(options: TallyOptions) -> Callable[[SumExperiment], MethodsAt]:
+    """Return the function that takes a run's sums, and returns what makes its methods."""
+    return partial(_with_shares, _reveal_statistic if options.joint else _reveal_alpha)
+
+
+def _public_model(run: SumExperiment) -> MethodsAt:
+    """Return the function that makes the model of the public rows the only method."""
+    method = public_method(model_classifier(run.public(PUBLIC).model), {})
+    return lambda epsilon: {PUBLIC: method}
 
 
 def _with_shares(reveal: Callable[[SumExperiment], MethodsAt], run: SumExperiment) -> MethodsAt:
@@ -134,7 +146,7 @@ def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     make |= dict.fromkeys(set(make) & set(RECORD_METHODS), partial(_record_method, run))
     if steps := set(make) & set(LABELLED_METHODS):
         public = run.public(*steps)
-        run.evaluation.add_classifier("public", model_classifier(public.model))
+        run.evaluation.add_classifier(PUBLIC, model_classifier(public.model))
         make |= dict.fromkeys(steps, partial(_step_method, run, public))
     return lambda epsilon: {name: make[name](name, epsilon) for name in run.options.offered}
 
@@ -186,14 +198,11 @@ def _step_method(run: SumExperiment, public: PublicTerms, name: str, epsilon: fl
         )
         expected = {"public accuracy": error.accuracy, "expected gain": error.gain}
         return public_method(model_classifier(public.model), expected)
-    plan, rehearsal, rows = spec.release_plan, spec.rehearsal, run.population.rows()
-    assert rehearsal is not None
+    plan, rows = spec.release_plan, run.population.rows()
     take = _noisy_sums(run, spec, rows, name, epsilon)
-    chosen = spec.cost(parties).chosen | {
-        "mechanism": "discrete-laplace" if plan.grid.norm == "l1" else "gaussian",
-        "public accuracy": rehearsal.calibration.cross_validated,
-        "expected gain": rehearsal.gain,
-    }
+    chosen = spec.cost(parties).chosen | {"mechanism": "discrete-laplace" if plan.grid.norm == "l1" else "gaussian"}
+    if (rehearsal := spec.rehearsal) is not None:
+        chosen |= {"public accuracy": rehearsal.calibration.cross_validated, "expected gain": rehearsal.gain}
     return Method(
         lambda: fit_rehearsed(replace(plan, mechanism=None), _exact_sum(run, spec, rows), present),
         lambda randomness: spec.fitted(take()),
@@ -230,14 +239,22 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 
 def _exact_sum(run: SumExperiment, spec: NoisySumSpec, data: Sequence[Any]) -> list[int]:
     """Return the sum of the present parties' exact vectors; `data`: of all parties, as `Spec.prepare` returns it."""
-    grid, present = spec.grid, (data[number] for number in run.population.present)
-    if spec.takes_classifier:
-        assert spec.auxiliary is not None
-        samples = spec.auxiliary.samples
-        vectors = [grid.contribution(labels_of(voter, samples, grid.classes)) for voter in present]
-    else:
-        vectors = [own_vector(grid, *rows) for rows in present]
+    vectors = (exact_vector(spec, data[number]) for number in run.population.present)
     return [sum(column) for column in zip(*vectors, strict=True)]
+
+
+def exact_vector(spec: Any, data: Any) -> Sequence[int] | NDArray[Any]:
+    """Return one party's vector; `data`: what `Spec.prepare` returns for it."""
+    if isinstance(spec, AverageSpec):
+        return np.asarray(data)
+    if isinstance(spec, TallySpec):
+        return spec.layout.encode(data.predict_votes(spec.auxiliary.samples))
+    grid: Any = spec.grid
+    if not spec.takes_classifier:
+        return own_vector(grid, *data)
+    samples, soft = spec.auxiliary.samples, isinstance(grid, VoteDirectionGrid)
+    votes = labels_of(data, samples, grid.classes) if soft else data.predict_votes(samples)
+    return list(grid.contribution(votes))
 
 
 def _statistic_without_noise(run: SumExperiment, name: str, data: Sequence[Any]) -> Array:

@@ -16,7 +16,6 @@ from psephos.curator.statistic import (
     fit_statistic,
     for_ballots,
     grid_sensitivity,
-    mechanism_with_less_noise,
     plan_statistic,
     release_total,
     with_joint_noise,
@@ -204,11 +203,7 @@ class StatisticSpec(NoisySumSpec):
 
     @classmethod
     def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
-        law = privacy.joint_noise
-        if privacy.least_noise and privacy.epsilon is not None:
-            terms: dict[str, Any] = {"epsilon": privacy.epsilon, "delta": privacy.delta, "joint": True}
-            law = mechanism_with_less_noise(public.samples, public.classes, public.parties, **terms)
-        plan = plan_of(public, privacy, law, joint=True)
+        plan = plan_of(public, privacy, privacy.joint_noise, joint=True)
         return cls.private(plan, privacy, public.auxiliary)
 
     def stated(self) -> dict[str, Any]:

@@ -83,7 +83,6 @@ class PrivacyTerms:
         dropouts: parties that may be absent.
         holders: the number of key holders where these add the noise; 0 where the parties do.
         lam: the ridge lambda of what is fitted; None for the method's rule.
-        least_noise: whether Laplace noise takes the place of Gaussian noise where its variance is smaller.
         simulation_seed: draws the noise of parties and holders from a seed: for simulations only.
     """
 
@@ -96,7 +95,6 @@ class PrivacyTerms:
     dropouts: int = 0
     holders: int = 0
     lam: float | None = None
-    least_noise: bool = False
     simulation_seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.data.partition import load_split
 from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.privacy.unit import PrivacyUnit
@@ -27,7 +25,6 @@ from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job
 from psephos.simulation.options import AverageOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
-from psephos.simulation.sums import SumCharges
 from psephos.simulation.tally import simulate_average, simulate_tally
 from tests.psephos.simulation.test_job import patients
 
@@ -48,7 +45,7 @@ def own(table: Path) -> dict[str, Any]:
 
 
 def options_of(table: Path, budget: Path, **change: Any) -> JobOptions:
-    return JobOptions(**{**KEYS, **own(table), "method": "own-data", "budget": str(budget), **change})
+    return JobOptions(**{**KEYS, **own(table), "method": "own-data", "anyway": True, "budget": str(budget), **change})
 
 
 def run(table: Path, budget: Path, **change: Any) -> TallyResult:
@@ -249,18 +246,6 @@ def test_an_interrupted_run_has_been_charged_and_continues_for_nothing(table: Pa
         Job(replace(options, journal=str(tmp_path / "another"))).run()
 
 
-def test_a_run_that_may_choose_its_noise_is_refused_where_neither_fits(table: Path, tmp_path: Path) -> None:
-    """`auto` may take discrete Laplace noise, whose delta is next to nothing; a method that is named may not."""
-    for number, (method, limit, fits) in enumerate(
-        [("auto", "1,1e-9", True), ("whitened", "1,1e-9", False), ("auto", "0.9,1e-9", False), ("auto", "1,1e-5", True)]
-    ):
-        change = {"method": method, "mechanism": "gaussian", "noise_from": "holders", "budget_limit": limit}
-        options = Job(options_of(table, tmp_path / str(number), **change)).options
-        made = SumCharges(options, load_split(options, None)[1])
-        with nullcontext() if fits else pytest.raises(BudgetExceededError):
-            made.check()
-
-
 def copies_of(options: Any) -> tuple[Any, Any]:
     """Return the options of a run that was interrupted, and of a copy of its journal."""
     copy = Path(options.journal).with_name("copy")
@@ -319,7 +304,8 @@ def command(*words: str) -> str:
 
 
 def test_the_total_is_on_card_and_terminal_and_in_json_and_report(table: Path, tmp_path: Path) -> None:
-    words = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--method", "own-data"]
+    words = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--anyway"]
+    words += ["--method", "own-data"]
     short = ["--test-key", "--key-bits", "512", "--workers", "1", "--data", str(table), *words]
     budget = ["--budget", str(tmp_path / "b"), "--budget-limit", "5"]
     command("run", *short, *budget, "--epsilon", "1.5")

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.curator.hamm.release import erm_sensitivity
-from psephos.curator.hamm.rules import HAMM_LAMBDA, RIDGES, RidgeRule, averaging_radius, choose_method, suggest_method
+from psephos.curator.hamm.rules import HAMM_LAMBDA, RIDGES, RidgeRule, averaging_radius
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic, Softmax, loss_named
 from psephos.curator.methods import ReleaseRequest, erm_method, statistic_method
-from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
 
 
@@ -92,46 +91,3 @@ def test_soft_gains_from_epsilon_and_is_not_far_below_the_statistic() -> None:
 
 def test_the_averaging_ball_is_a_tenth_of_the_longest_minimiser() -> None:
     assert averaging_radius(1e-4, 2) == pytest.approx(math.sqrt(0.27846 / 1e-4) / 10, rel=1e-4)
-
-
-@pytest.mark.parametrize("linear", [["logistic"], ["whitened"], ["whitened", "logistic", "logistic"]])
-def test_the_method_follows_from_learners_and_parties(linear: list[str]) -> None:
-    """Votes for whatever is not linear; below a hundred parties classifiers, from there on directions of own rows."""
-    assert [choose_method(linear, parties) for parties in (2, 99, 100, 5000)] == ["whitened"] * 2 + ["own-data"] * 2
-    assert {choose_method([*linear, "tree"], parties, 500) for parties in (2, 5000)} == {"vote-directions"}
-    assert [choose_method(linear, 50, labelled) for labelled in (0, 19, 20, 500)] == ["whitened"] * 2 + [
-        "rehearsed"
-    ] * 2
-    with pytest.raises(InvalidParameter, match="learners"):
-        choose_method([], 5)
-
-
-TREE, LINEAR = ("tree",), ("logistic", "whitened")
-SUGGESTIONS: list[tuple[Any, str | None]] = [
-    (("statistic", TREE, 50, 0.3), None),
-    (("statistic", TREE, 50, 0.31), "whitened"),
-    (("soft", TREE, 50, 0.3), None),
-    (("soft", TREE, 50, 0.31), "statistic"),
-    (("vote", LINEAR, 50, 0.3), None),
-    (("vote", LINEAR, 50, 0.31), "statistic"),
-    (("vote", LINEAR, 50, 0.3, 20), "rehearsed"),
-    (("vote", LINEAR, 50, 0.3, 19), None),
-    (("rehearsed", LINEAR, 50, 0.3, 500), None),
-    (("statistic", LINEAR, 99, 0.0), "whitened"),
-    (("statistic", LINEAR, 100, 0.0), "own-data"),
-    (("avg", TREE, 99, 0.0), "whitened"),
-    (("avg", TREE, 100, 0.0), "own-data"),
-    (("avg", TREE, 100, 0.0, 0, 1.0), None),
-    (("statistic", LINEAR, 100, 0.0, 0, 1.0), "avg"),
-    (("statistic", LINEAR, 100, 0.0, 0, 1.01), "own-data"),
-    (("soft", LINEAR, 100, 0.31, 0, 1.0), "statistic"),
-    (("pate", LINEAR, 50, 9.0), None),
-    (("own-data", LINEAR, 50, 9.0), None),
-]
-
-
-@pytest.mark.parametrize(("terms", "suggested"), SUGGESTIONS)
-def test_suggestions_on_both_sides_of_every_limit(terms: Any, suggested: str | None) -> None:
-    suggestion = suggest_method(*terms)
-    assert (suggestion and suggestion[0]) == suggested
-    assert suggestion is None or suggestion[1]

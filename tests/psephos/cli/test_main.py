@@ -280,7 +280,7 @@ def test_a_character_that_a_terminal_lacks_ends_no_command(encoding: str, tmp_pa
     rows["clinic"] = generator.integers(5, size=80)
     rows.to_csv(tmp_path / "rows.csv", index=False)
     words = ["--data", str(tmp_path / "rows.csv"), "--label", "result", "--party", "clinic", "--public", "4"]
-    test_key = ["--method", "own-data", "--key-bits", "512", "--test-key", "--output", str(tmp_path)]
+    test_key = ["--method", "own-data", "--anyway", "--key-bits", "512", "--test-key", "--output", str(tmp_path)]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     for command in (["run", *words, *test_key], ["predict", str(tmp_path), str(tmp_path / "rows.csv")]):
         done = subprocess.run([sys.executable, "-m", "psephos", *command], capture_output=True, env=environment)

@@ -106,6 +106,7 @@ def test_notice_and_unit_names_of_commands_on_a_table(tmp_path: Path, party: boo
     path, public = patients(tmp_path / "t.csv"), patients(tmp_path / "public.csv", hospitals=1, seed=7)
     (tmp_path / "out").mkdir()
     words = ["run", "--data", str(path), "--label", "outcome", "--ignore", "number", "--public", str(public), *QUICK]
+    words += ["--anyway", "--method", "statistic"]
     words += ["--party", "hospital"] if party else ["--parties", "9", "--ignore", "hospital"]
     journal = tmp_path / "journal"
     words += ["--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"), "--journal", str(journal)]

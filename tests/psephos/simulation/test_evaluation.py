@@ -59,7 +59,7 @@ def options_of(table: Path, **change: Any) -> EvaluationOptions:
 
 @pytest.fixture(scope="module")
 def classifier(table: Path) -> ReleasedClassifier:
-    job = Job(JobOptions(**KEYS, **about(table), unit="record", epsilon=(5.0,), simulate_noise=True))
+    job = Job(JobOptions(**KEYS, **about(table), unit="record", epsilon=(5.0,), simulate_noise=True, anyway=True))
     return ReleasedClassifier(job.model(job.run()))
 
 
@@ -392,7 +392,7 @@ def test_nothing_is_added_to_the_cost_of_a_shard(table: Path, tmp_path: Path) ->
         "ignore": ("patient", "hospital", "days"),
     }
     dealt |= {"data": str(table), "label": "outcome", "budget": str(tmp_path / "b"), **KEYS}
-    job = Job(JobOptions(**dealt, method="own-data"))
+    job = Job(JobOptions(**dealt, method="own-data", anyway=True))
     model = job.model(job.run())
     assert model.release.protects == PrivacyUnit("shard")
     for unit in ("record", "party"):

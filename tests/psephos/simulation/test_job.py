@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
-from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
@@ -47,7 +46,7 @@ def patients(path: Path, *, hospitals: int = 9, rows: int = 40, seed: int = 0, s
 
 def options(path: Path, **more: Any) -> JobOptions:
     own = {"data": str(path), "label": "outcome", "party": "hospital", "public": "8", "ignore": ("number",)}
-    return JobOptions(**(SHORT | own | {"epsilon": (10.0,), "method": "whitened"} | more))
+    return JobOptions(**(SHORT | own | {"epsilon": (10.0,), "method": "whitened", "anyway": True} | more))
 
 
 def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
@@ -66,6 +65,7 @@ def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
         "60",
         "--method",
         "whitened",
+        "--anyway",
     ]
     command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *arguments, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
@@ -135,24 +135,11 @@ def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) 
     np.testing.assert_array_equal(model.intercepts, intercepts)
 
 
-def test_auto_chooses_a_method_from_public_values() -> None:
-    choices: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
-    for (method, mechanism), quieter in choices.items():
-        assert JobOptions(method=method, mechanism=mechanism).may_choose_laplace is quieter
+def test_a_published_data_set_is_voted_on_and_forecast_by_nobody() -> None:
     assert JobOptions().chosen_method == "statistic"
-    automatic = JobOptions(method="auto")
-    assert automatic.for_labels(FEWEST_LABELLED).method == "rehearsed"
-    assert automatic.for_labels(FEWEST_LABELLED - 1) == automatic
     assert not JobOptions().joint
-    methods: dict[Any, str] = {
-        (99, "logistic"): "whitened",
-        (100, "logistic"): "own-data",
-        (99, "tree"): "vote-directions",
-    }
-    for (parties, learner), method in methods.items():
-        job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,), method="auto"))
-        assert (job.method, job.options.methods) == (method, (method,))
-        assert job.options.reveal == "statistic"
+    with pytest.raises(InvalidParameter, match="auto"):
+        JobOptions(method="auto").check()
 
 
 # -- the card
@@ -249,7 +236,7 @@ def test_a_record_level_classifier_names_its_unit_everywhere(tmp_path: Path) -> 
     assert result.accuracy["newton"].private > 0.75
     card = (out / "card.md").read_text("utf-8")
     assert "| unit | one row of one party that is replaced, added or removed" in card
-    assert "right on" not in card  # the public rows were used to fit the score
+    assert "of the public rows, whose" not in card  # the public rows were used to fit the score
     written = json.loads((out / "result.json").read_text("utf-8"))
     assert written["privacy"]["newton"]["unit"] == "record"
     assert written["options"]["unit"] == "record"

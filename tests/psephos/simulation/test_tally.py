@@ -23,7 +23,6 @@ from psephos.progress import silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import TooFewBallotsError
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import sums
 from psephos.simulation.options import TallyOptions
@@ -216,19 +215,6 @@ def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
     assert spec.counting(10).noise == pytest.approx(plan.noise * 3 / 2 * 4)
     assert spec.square_bound == StatisticSpec(plan, None).square_bound
     assert "key holders" in spec.cost(20).mechanism
-
-
-def test_laplace_noise_takes_the_place_of_gaussian_noise_where_less_is_lost() -> None:
-    """What is lost is the noise, and the label energy in the coordinates left out."""
-    samples = AuxiliarySet(np.random.default_rng(1).normal(size=(400, 20)))
-    public = PublicTerms(auxiliary=samples, classes=2, parties=50, method="statistic")
-    for epsilon, law in ((1.0, DiscreteLaplace), (5.0, DiscreteGaussian)):
-        terms = PrivacyTerms(epsilon=epsilon, delta=1e-6, mechanism="gaussian")
-        chosen = (terms, replace(terms, mechanism="discrete-laplace"), replace(terms, least_noise=True))
-        plans = [StatisticSpec.plan(public, one).release_plan for one in chosen]
-        lost = [plan.noise + 0.25 / plan.rank for plan in plans]
-        assert lost[2] == min(lost)
-        assert type(plans[2].mechanism) is law
 
 
 # -- who holds what, and who stays away

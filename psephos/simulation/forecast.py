@@ -1,0 +1,405 @@
+"""What a run on one's own table is expected to give, before anything is encrypted, opened or charged.
+
+A forecast is the run itself, in the clear, in simulated worlds (`psephos.curator.rehearsal`): simulated parties make
+the vectors that real ones would make, with the noise of all parties, and the releases are scored. It is given public
+values and nothing else, so that neither the decision nor its text can depend on private rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.checks import public_features
+from psephos.curator.hamm.labels import decisions
+from psephos.curator.hamm.rules import FEWEST_LABELLED
+from psephos.curator.noise_plan import variance_of
+from psephos.curator.record import ROWS_PER_PARTY
+from psephos.curator.rehearsal import (
+    Noise,
+    PublicModel,
+    SimulatedData,
+    calibrate,
+    public_digest,
+    simulate_world,
+    supposed_model,
+)
+from psephos.curator.rehearsed import REHEARSED_ROWS
+from psephos.data.datasets import Dataset
+from psephos.data.preprocessing import PublicScaler, default_scaler
+from psephos.data.splits import Split
+from psephos.progress import Progress, counted, silent
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.errors import InvalidParameter, NoGainError, UselessReleaseError
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace
+from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulation.options import COUNTED, LABELLED_METHODS, JobOptions
+from psephos.simulation.sums import Population, populate
+from psephos.simulation.tally import exact_vector, methods_of
+from psephos.specs.exact import TallySpec
+from psephos.specs.noisy import NoisySumSpec
+from psephos.specs.rows import RehearsedSpec
+from psephos.specs.terms import PublicTerms
+
+Array = NDArray[np.float64]
+
+SCREENED, WORLDS = 2, 8
+"""Simulated worlds in which every method is played, and those in which the finalists are."""
+
+VOTE_MARGIN = 0.02
+"""Expected accuracy that a method of counted votes may be below the best one and still be chosen by `auto`."""
+
+_FINALISTS = 2  # methods of the largest mean gain in the first worlds
+_HOPELESS = -0.01  # mean gain in the first worlds, above the least gain, below which no others are played
+_DRAWS = 2  # releases in each world
+_PARTIES = (10, 50)  # least and most simulated parties of a world; each stands for as many real ones
+_ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties together, above which they are fewer
+_ROWS = 5000  # most rows that all simulated parties of a world have together
+_ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
+_LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent
+_UNLABELLED_GAIN = 0.05  # the same where public rows have no labels, and worlds are drawn from a prior
+_CAUTION = 1.0  # standard deviations of the gain, from world to world, by which its mean is reduced
+_REMOVED = (0.4, 0.8)  # errors of the most frequent class that a supposed true model removes, as a share
+KIND = np.arange(WORLDS) % 2  # of a world: 0 with a modest error of the public model, 1 with its widest, or signal
+_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  # that are suggested: larger ones protect against careless observers only
+USUAL = "the most frequent class"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """What everybody knows of a table: X float64 (N, d), encoded; labels int64 (N,), -1 for none; names of classes."""
+
+    X: Array = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    classes: tuple[str, ...]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether labels are enough for a public model that a release is measured by."""
+        known = self.labels[self.labels >= 0]
+        return len(known) >= FEWEST_LABELLED and len(np.unique(known)) > 1
+
+    def shares(self, options: JobOptions) -> Array:
+        """Return class shares, (K,): of the labels, where they are enough, or as announced, or equal ones."""
+        if self.labelled:
+            return np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes)) / len(self.labels)
+        return np.array(options.shares_of(self.classes) or np.full(len(self.classes), 1 / len(self.classes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What one method is expected to give, in simulated worlds.
+
+    Attributes:
+        options: of the run by this method.
+        accuracy: the mean over the worlds.
+        gains: in each world, float64 (W,), over the better of the public model and the most frequent class, as far as
+            these are known.
+        asks: whether it asks the parties for anything.
+    """
+
+    options: JobOptions = field(repr=False)
+    accuracy: float
+    gains: Array = field(repr=False)
+    asks: bool = True
+
+    @property
+    def method(self) -> str:
+        return self.options.chosen_method
+
+    @property
+    def gain(self) -> float:
+        """The mean gain."""
+        return float(self.gains.mean())
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.gain:+.1%}, standard deviation {self.gains.std():.1%}"
+
+    def pays(self, least: float) -> bool:
+        """Whether a gain is expected in each kind of worlds, with caution: nobody knows which kind is the real one."""
+        kinds = (self.gains[KIND[: len(self.gains)] == kind] for kind in (0, 1))
+        return all(float(gains.mean() - _CAUTION * gains.std()) > least for gains in kinds)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The decision of a run, a function of public values.
+
+    Attributes:
+        decision: "release" by `chosen`; "public": the model of the public rows is written and nobody is asked; "stop".
+        chosen: what is released, or would be.
+        outlooks: of all methods that could be released, the best first.
+        pays: whether a gain of `chosen` is expected.
+        rows: of each simulated party.
+        labelled: whether the public rows have a model.
+    """
+
+    decision: Literal["release", "public", "stop"]
+    chosen: Outlook
+    outlooks: tuple[Outlook, ...]
+    pays: bool
+    rows: int
+    labelled: bool
+
+    @property
+    def reason(self) -> str:
+        """What was decided, and why, in one line."""
+        chosen, options = self.chosen, self.chosen.options
+        decided = {
+            "release": f"Released by {chosen.method}{'' if self.pays else ', although no gain is sure enough'}",
+            "public": "The parties are asked nothing, and the model of the public rows is released",
+            "stop": "Nothing was encrypted or charged, because no gain is sure enough",
+        }[self.decision]
+        usual = "the better of the public rows' model and the most frequent class" if self.labelled else USUAL
+        other = next((f"; not taken: {each}" for each in self.outlooks if each is not chosen), "")
+        return (
+            f"{decided}. In simulated worlds of {options.parties} parties with about {self.rows} rows each, at epsilon "
+            f"{options.epsilon[0]:g} per {options.unit}, {usual} is right on {chosen.accuracy - chosen.gain:.1%}, and "
+            f"{chosen.method} on {chosen.accuracy:.1%} (gains: {chosen}{other})."
+        )
+
+
+def forecast(candidates: Sequence[JobOptions], public: PublicRows, progress: Progress = silent) -> Forecast:
+    """Decide about the release by one of the candidates, each the options of a run by one method.
+
+    They differ in the method and what follows from it. A function of the arguments alone. Raises UselessReleaseError
+    where no release is expected to be worth its cost, public rows have no labels, and the options do not insist.
+    """
+    stage = _Stage(candidates, public, progress)
+    least = _LEAST_GAIN if public.labelled else _UNLABELLED_GAIN
+    screened = [stage.outlook(options, SCREENED) for options in stage.candidates]
+    hopeful = sorted((each for each in screened if each.gain > least + _HOPELESS), key=lambda each: -each.gain)
+    finalists = hopeful[:_FINALISTS] + [each for each in hopeful[_FINALISTS:] if each.method in COUNTED][:1]
+    outlooks = [stage.outlook(each.options, WORLDS) if each in finalists else each for each in screened]
+    insists = candidates[0].anyway
+    outlooks.sort(key=lambda each: (insists and not each.asks, -each.gain))
+    best = best_of(outlooks, least)
+    release = best is not None or (insists and outlooks[0].asks)
+    decision: Any = "release" if release else "public" if public.labelled else "stop"
+    terms = decision, best or outlooks[0], tuple(outlooks), best is not None
+    decided = Forecast(*terms, stage.rows, public.labelled)
+    if decision == "stop":
+        raise UselessReleaseError(decided.reason, stage.suggestions(least))
+    return decided
+
+
+def best_of(outlooks: Sequence[Outlook], least: float) -> Outlook | None:
+    """Return the best of those that pay, or counted votes that do and are nearly as good: any classifier can vote."""
+    paying = sorted((each for each in outlooks if each.pays(least)), key=lambda each: -each.accuracy)
+    near = (each for each in paying if each.accuracy >= paying[0].accuracy - VOTE_MARGIN)
+    votes = (each for each in near if each.method in COUNTED)
+    return next(votes, paying[0] if paying else None)
+
+
+# -- simulated worlds
+
+
+class _World(NamedTuple):
+    """Simulated parties, and the expected accuracies of the public model (0 without labels) and of the usual class.
+
+    `counts`: see `PlainSums`.
+    """
+
+    population: Population
+    data: SimulatedData
+    public: float
+    usual: float
+    counts: dict[Any, NDArray[Any]]
+
+
+class _Stage:
+    """The worlds of one forecast, in which any method, number of parties and epsilon can be played."""
+
+    def __init__(self, candidates: Sequence[JobOptions], public: PublicRows, progress: Progress) -> None:
+        steps = [each for each in candidates if public.labelled or each.chosen_method not in LABELLED_METHODS]
+        self.candidates, self._progress = steps or candidates, progress
+        options = max(candidates, key=lambda each: len(each.learners))  # those of a vote train every kind of learner
+        scaler: PublicScaler = default_scaler("your own").set_params(scaling="unit-rows").fit(public.X)
+        self._terms = PublicTerms(
+            auxiliary=AuxiliarySet(scaler.transform(public.X)),
+            classes=len(public.classes),
+            parties=options.parties,
+            labels=public.labels,
+            rows=options.announced_rows,
+        )
+        self._features, self._shares = public_features(self._terms.samples), public.shares(options)
+        parameters = self._features.shape[1] * len(public.classes)
+        self._parties = min(options.parties, int(np.clip(_ENTRIES // parameters, *_PARTIES)))
+        most = options.parties * (ROWS_PER_PARTY if options.sums_rows else REHEARSED_ROWS)
+        total = options.announced_rows or min(most, _ASSUMED_ROWS * len(public.X))
+        self.rows = max(1, round(total / options.parties))
+        self._simulated = min(self.rows, max(1, _ROWS // self._parties))
+        self._digest = public_digest(self._features, public.labels)
+        self._generator = np.random.default_rng([options.parties, self.rows, *self._digest])
+        self._calibration = calibrate(self._terms.model, self._generator) if public.labelled else None
+        self._options = replace(options, parties=self._parties, data=None, party=None, absent=0.0, workers=1)
+        self._split = partial(_split, public, scaler)
+        self._worlds: list[_World] = []
+        self._known: dict[tuple[JobOptions, int], float] = {}
+        self._steps: dict[JobOptions, PublicTerms | None] = {}
+
+    def _world(self, number: int) -> _World:
+        """Return a world; worlds are simulated in their order, when they are first asked for."""
+        if number == len(self._worlds):
+            kind, truth = KIND[number], (1.0, 0.0)
+            if self._calibration is None:
+                model = supposed_model(self._features, self._shares, _REMOVED[kind], self._generator)
+            else:
+                model, truth = self._terms.model, self._calibration.widest if kind else self._calibration.modest
+            data = simulate_world(model, truth, self._parties, self._simulated, number // 2 % 2 == 1, self._generator)
+            population = populate(self._options, self._split(model, data), silent)
+            public = 0.0 if self._calibration is None else data.accuracy(data.start)
+            usual = float(data.chances[:, self._shares.argmax()].mean())
+            self._worlds.append(_World(population, data, public, usual, {}))
+        return self._worlds[number]
+
+    def _agreed(self, options: JobOptions) -> PublicTerms | None:
+        """Return what everybody knows about a release; None where a rehearsal expects no gain of a step."""
+        if options not in self._steps:
+            terms: PublicTerms | None
+            terms = replace(self._terms, method=options.chosen_method, parties=options.parties)
+            if options.chosen_method in LABELLED_METHODS:
+                try:
+                    spec = RehearsedSpec.plan(terms, options.privacy(options.epsilon[0]), self._progress)
+                    terms = replace(terms, agreed=spec.stated())
+                except NoGainError:
+                    terms = None
+            self._steps[options] = terms
+        return self._steps[options]
+
+    def outlook(self, options: JobOptions, worlds: int) -> Outlook:
+        """Play the method of these options in so many worlds."""
+        done = counted(self._progress, f"forecast {options.chosen_method}", worlds)
+        accuracies = []
+        for number in range(worlds):
+            accuracies.append(self._play(options, number))
+            done(1)
+        least = [max(world.public, world.usual) for world in self._worlds[:worlds]]
+        gains = np.array(accuracies) - least
+        return Outlook(options, float(np.mean(accuracies)), gains, self._agreed(options) is not None)
+
+    def _play(self, options: JobOptions, number: int) -> float:
+        """Return the mean accuracy of releases in a world."""
+        world, terms = self._world(number), self._agreed(options)
+        if terms is None:
+            return world.public
+        if (options, number) not in self._known:
+            population = replace(world.population, present=list(range(options.parties)), options=options)
+            times = self.rows / self._simulated if options.sums_rows else 1.0
+            noise = np.random.default_rng([number, *self._digest])  # whatever else is played
+            run: Any = PlainSums(options, population, terms, noise, world.counts, self._parties, times)
+            release = methods_of(options)(run)(options.epsilon[0])[terms.method]
+            coins, places = SimulationRandomness(number, terms.method), np.arange(len(world.data.test))
+            chosen = [decisions(release.draw(coins), population.test) for _ in range(_DRAWS)]
+            self._known[options, number] = float(np.mean([world.data.chances[places, each] for each in chosen]))
+        return self._known[options, number]
+
+    def suggestions(self, least: float) -> list[str]:
+        """Return what would make a release worth its cost, where that is known from these worlds."""
+        options, larger = self.candidates[0], [value for value in _EPSILONS if value > self.candidates[0].epsilon[0]]
+        several = [] if options.sums_rows else by_record(options)
+        found = [f"--unit record (gain of {each})" for each in self._paying(several, least)]
+        if larger:
+            most = [self.outlook(replace(each, epsilon=(larger[-1],)), SCREENED) for each in self.candidates]
+            best = max(most, key=lambda each: each.gain).options
+            paying = self._paying((replace(best, epsilon=(value,)) for value in larger), least)
+            for each in islice(paying, 1):
+                epsilon = each.options.epsilon[0]
+                found.append(f"--epsilon {epsilon:g} (gain of {each})")
+                parties = math.ceil(options.parties * epsilon / options.epsilon[0])  # with as little noise
+                changed = [replace(best, parties=parties, epsilon=options.epsilon)]
+                text = f"{parties} parties with about {self.rows} rows each"
+                found += [f"{text} (gain of {more})" for more in self._paying(changed, least)]
+        labels = f"labels on {FEWEST_LABELLED} public rows or more, whose model is then written at epsilon 0 at least"
+        return [*found, labels]
+
+    def _paying(self, several: Iterable[JobOptions], least: float) -> Iterator[Outlook]:
+        """Yield the outlooks of those options with which a release pays."""
+        for options in several:
+            if self.outlook(options, SCREENED).pays(least) and (each := self.outlook(options, WORLDS)).pays(least):
+                yield each
+
+
+def by_record(options: JobOptions) -> list[JobOptions]:
+    """Return the options of the same run with privacy of a record, if there are."""
+    changes: dict[str, Any] = dict.fromkeys(("method", "reveal", "mechanism"))
+    changes |= {"methods": (), "learners": (), "class_shares": (), "noise_from": "parties"}
+    with suppress(InvalidParameter):
+        return replace(options, unit="record", **changes).candidates()
+    return []
+
+
+def _split(public: PublicRows, scaler: PublicScaler, model: PublicModel, data: SimulatedData) -> Split:
+    """Return the public rows of the table and a world's parties and test rows, in the table's columns."""
+    parties, rows, _ = data.rows.shape
+    drawn = np.concatenate([data.rows.reshape(parties * rows, -1), data.test])
+    drawn = ((drawn @ model.axes.T) * model.spread + model.mean) * scaler.deviation_ + scaler.mean_
+    labels = np.concatenate([public.labels, data.labels.ravel(), np.full(len(data.test), -1)])
+    count, private = len(public.X), parties * rows
+    X = np.concatenate([public.X, drawn])
+    return Split(
+        Dataset("simulated", X, labels, None, None, public.classes, "public rows", ()),
+        0,
+        auxiliary=np.arange(count),
+        parties=tuple(np.arange(count, count + private).reshape(parties, rows)),
+        test=np.arange(count + private, len(X)),
+    )
+
+
+class PlainSums:
+    """The sums of a `SumExperiment` in the clear, of which `psephos.simulation.tally` makes methods.
+
+    The first `distinct` parties of the population recur among the others; a sum over rows is that of `times` as many.
+    `counts`: exact counts of votes, which depend on no method or epsilon, by the number of parties.
+    """
+
+    def __init__(  # wide: what a run knows, and what stands for its encryption
+        self,
+        options: JobOptions,
+        population: Population,
+        terms: PublicTerms,
+        generator: np.random.Generator,
+        counts: dict[Any, NDArray[Any]],
+        distinct: int,
+        times: float = 1.0,
+    ) -> None:
+        self.options, self.population, self.loss, self.progress = options, population, options.loss, silent
+        self.evaluation: Any = SimpleNamespace(counts=None, add_classifier=lambda *_: None)
+        self.remarks: list[str] = []
+        self._terms, self._generator, self._counts, self._times = terms, generator, counts, times
+        self._weights = np.bincount(np.arange(options.parties) % distinct)
+        self.exact: dict[Any, NDArray[Any]] = {}
+
+    def public(self, *methods: str) -> PublicTerms:
+        return replace(self._terms, method=methods[0])
+
+    def salt(self) -> bytes:
+        return b""
+
+    def sum(self, spec: Any, data: Sequence[Any], phase: str, **_: Any) -> Any:
+        """Return the opened sum with the whole noise that parties or holders would add."""
+        parties = self.options.parties
+        known: dict[Any, NDArray[Any]] = self._counts if isinstance(spec, TallySpec) else self.exact
+        if (key := (phase, parties)) not in known:  # the same vectors are released several times
+            weighted = [
+                np.array(exact_vector(spec, data[number]), dtype=object) * int(weight)
+                for number, weight in enumerate(self._weights)
+            ]
+            known[key] = sum(weighted, np.zeros_like(weighted[0]))
+        total = known[key]
+        if isinstance(spec, NoisySumSpec) and spec.shares is not None:
+            law, inflation = spec.release_plan.mechanism, spec.inflation(parties)
+            norm: Any = "l1" if isinstance(law, DiscreteLaplace) else "l2"
+            noise = Noise(norm, math.sqrt(variance_of(law) * inflation), inflation)
+            total = total * self._times + noise.draw(total.shape, self._generator)
+        return SimpleNamespace(opened=OpenedSum(tuple(round(entry) for entry in total), tuple(range(parties))))
