@@ -8,15 +8,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-TABLE = Path(__file__).resolve().parents[1] / "examples" / "patients.csv"
+SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "clinics.py"
 STUDY = "study.toml --board board.sqlite"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "One private classifier": (
         "psephos demo",
-        "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
-        "psephos predict out patients.csv --output predicted.csv",
-        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
-        "--unit party --epsilon 5",
+        "python clinics.py",
+        "psephos run --data clinics.csv --label diagnosis --party clinic --public open --classes ill,well "
+        "--learners logistic,tree,knn,naive-bayes --announced-rows 12000 --epsilon 3 --output out",
+        "psephos predict out clinics.csv --output predicted.csv",
+        "psephos evaluate out --data clinics.csv --label diagnosis --party clinic --public open "
+        "--unit party --epsilon 1",
     ),
     "Simulations": (
         "psephos simulate tally --parties 20 --epsilon 1,10",
@@ -35,8 +37,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 INTRODUCTION = """# What commands print
 
 Each block is what the command above it printed at 80 columns, without progress. `--verbose` prints more, `--json` one
-JSON object ([its fields](config/json_page.py)), and `--report` writes [a page](report.md). `patients.csv` is
-`docs/examples/patients.csv`. The key of the study is far too short to protect anything, so that the example is fast.
+JSON object ([its fields](config/json_page.py)), and `--report` writes [a page](report.md). `clinics.py` is
+`docs/examples/clinics.py`. The key of the study is far too short to protect anything, so that the example is fast.
 """
 
 
@@ -56,7 +58,7 @@ def page() -> str:
     parts = [INTRODUCTION]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / TABLE.name).write_bytes(TABLE.read_bytes())
+        (folder / SCRIPT.name).write_bytes(SCRIPT.read_bytes())
         for heading, commands in COMMANDS.items():
             parts.append(f"## {heading}\n")
             for command in commands:

@@ -76,6 +76,13 @@ def epsilon_curve() -> str:
     return curves([(f"{parties} parties", float(x), float(y)) for parties, x, y in found], "A statistic under noise")
 
 
+def clinics() -> str:
+    """What the README's run on the clinics prints."""
+    (words,) = re.findall(r"^psephos run .*?[^\\]$", (ROOT / "README.md").read_text(), re.M | re.S)
+    script = f"python {DOCS / 'examples' / 'clinics.py'} && {words}"
+    return terminal(printed(["sh", "-c", script]), "psephos run --data clinics.csv ...")
+
+
 def hospitals() -> str:
     """The last table of the notebook, as it is stored there, drawn."""
     found = re.findall(r"^ *([\d.]+) +([\d.]+) ± [\d.]+ +([\d.]+) ±", stored("hospitals"), re.M)
@@ -92,7 +99,7 @@ def stored(name: str) -> str:
 
 def main(names: list[str]) -> None:
     """Draw and write each."""
-    drawn = {"demo": demo, "epsilon_curve": epsilon_curve, "hospitals": hospitals}
+    drawn = {"demo": demo, "epsilon_curve": epsilon_curve, "clinics": clinics, "hospitals": hospitals}
     drawn["reading_a_view"] = lambda: terminal(stored("reading_a_view"), "reading_a_view.ipynb")
     for path in (DOCS / "examples" / "one_round.py", *sorted((DOCS / "examples" / "attacks").glob("*.py"))):
         drawn[path.stem] = lambda path=path: terminal(printed([sys.executable, str(path)]), path.name)  # type: ignore[misc]
