@@ -25,8 +25,9 @@ from psephos.curator.checks import check_count, noise_inflation, public_features
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.losses import Logistic
+from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
+from psephos.curator.rehearsal import ridge_softmax
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -35,6 +36,7 @@ from psephos.protocol.grids.record import (
     ENTRY_BITS,
     LEAST_WEIGHT,
     RESIDUAL_BITS,
+    SOFTMAX,
     TABLES,
     NumericLabel,
     PartyBall,
@@ -98,8 +100,11 @@ def _residual_bounds(grid: RecordGrid) -> tuple[Array, Array]:
     if grid.label is not None:
         weights = np.repeat([float(one), float(LEAST_WEIGHT)], _CELL) / one
         return np.ones(2 * _CELL), weights
-    s, k = (TABLES.above, TABLES.curvature) if grid.classes == 2 else (np.array([one]), np.array([one]))
-    return s.astype(np.float64) / one, k.astype(np.float64) / one  # exact
+    if grid.classes == 2:
+        return TABLES.above / one, TABLES.curvature / one  # exact
+    odds, k = SOFTMAX
+    s = np.sqrt(1 - odds / (1 + odds) ** 2) if grid.norm == "l2" else np.ones(len(odds))
+    return s, k / one
 
 
 def _largest_distance(s: Array, k: Array) -> float:
@@ -302,11 +307,15 @@ def choose_rank(  # the release's public terms
     return int(min(math.sqrt(0.05 * q), max(0.1 * samples, math.pow(0.1 * q, 0.4))))
 
 
-def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
-    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate."""
+def _coordinates(features: Array, rank: int | None, norm: Norm) -> tuple[Array, float]:
+    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate.
+
+    Without a rank the coordinates are the features themselves, standardised.
+    """
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0])))
-    axes = whitened_axes((features - mean) / spread)[:, :rank] / spread[:, None]
+    axes = np.eye(len(mean)) if rank is None else whitened_axes((features - mean) / spread)[:, :rank]
+    axes = axes / spread[:, None]
     white = features @ axes - mean @ axes
     norms = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
     radius = max(float(np.quantile(norms, _INSIDE)), 1e-9)
@@ -345,7 +354,8 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
 def _public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
     """Fit a score to labelled public rows (N, d): rank and ridge by cross-validation."""
     best: tuple[float, Array, Array] | None = None
-    for rank in sorted({min(rank, most_coordinates(features)) for rank in _RANKS}):
+    ranks: list[int | None] = [*sorted({min(rank, most_coordinates(features)) for rank in _RANKS})]
+    for rank in [*ranks, None] if classes > 2 else ranks:
         transform, constant = _coordinates(features, rank, "l2")
         grid = RecordGrid(transform, constant, np.zeros((len(transform), 1)), 2)
         Z = grid.clip(np.column_stack([features, np.ones(len(features))]) @ transform)
@@ -385,40 +395,49 @@ def _held_out_scores(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> A
 
 
 def _ridge_fit(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> Array:
-    """Return ridge logistic (K = 2) or least-squares weights (r + 1, K'); `ridge` belongs to the sum of the losses."""
+    """Return ridge logistic, softmax or least-squares weights (r + 1, K'); `ridge` belongs to the sum of the losses."""
     if classes == 2:
         w: Array = minimise(Z, one_hot(y, 2), ridge / len(Z), Logistic()).w[:, None]
         return w
-    targets = _targets(y, classes)
-    return np.asarray(np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ targets), dtype=np.float64)
-
-
-def _targets(y: NDArray[Any], classes: int) -> Array:
-    """Return the targets (N, K') of a least-squares fit."""
-    targets: Array = y[:, None] if classes == 1 else contrast_basis(classes).T[y]
-    return targets
+    if classes > 2:
+        weights, constant = ridge_softmax(Z[:, :-1], y, classes, ridge / len(Z))
+        return np.vstack([weights.T, constant / Z[0, -1]])
+    return np.asarray(np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ y[:, None]), dtype=np.float64)
 
 
 def _loss(scores: Array, y: NDArray[Any], classes: int) -> float:
     """Return the sum of the losses of scores (N, K') on labelled rows."""
     if classes == 2:
         return float((np.logaddexp(0, scores[:, 0]) - y * scores[:, 0]).sum())
-    return float(((scores - _targets(y, classes)) ** 2).sum())
+    if classes > 2:
+        return float(Softmax().value(scores @ contrast_basis(classes), one_hot(y, classes)).sum())
+    return float(((scores - y[:, None]) ** 2).sum())
 
 
 def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:
-    """Return the public rows' mean of 4 h z z', shrunk, and the mean variance of an entry of one row's."""
+    """Return the public rows' mean of k z z', shrunk, and the mean variance of an entry of one row's."""
     from sklearn.covariance import ledoit_wolf_shrinkage
 
     raw, score = grid.locate(X)
-    t = np.maximum(np.abs(score[:, 0]), 1e-4)
-    roots = np.sqrt(2 * np.tanh(t / 2) / t) if grid.classes == 2 else np.ones(len(X))
-    G: Array = grid.clip(raw) * np.asarray(roots, dtype=np.float64)[:, None]
+    G: Array = grid.clip(raw) * np.sqrt(_curvatures(grid.classes, score))[:, None]
     moment, width = G.T @ G / len(G), G.shape[1]
     share = float(ledoit_wolf_shrinkage(G, assume_centered=True))
     variance = (float(np.mean((G**2).sum(axis=1) ** 2)) - float((moment**2).sum())) / width**2
     shrunk: Array = (1 - share) * moment + share * float(np.trace(moment)) / width * np.eye(width)
     return shrunk, max(variance, 1e-30)
+
+
+def _curvatures(classes: int, scores: Array) -> Array:
+    """Return the curvature k (n,) of rows with scores (n, K')."""
+    if classes == 1:
+        return np.ones(len(scores))
+    if classes == 2:
+        t = np.maximum(np.abs(scores[:, 0]), 1e-4)
+        return np.asarray(2 * np.tanh(t / 2) / t, dtype=np.float64)
+    every = np.sort(scores @ contrast_basis(classes), axis=1)
+    odds = np.exp(every[:, :-1] - every[:, -1:]).sum(axis=1)  # against the most probable class
+    t = np.maximum(-np.log(np.maximum(odds, 2.0**-RESIDUAL_BITS)), 1e-4)
+    return np.asarray(np.maximum(4 * odds / (1 + odds) ** 2, np.where(odds > 1, 0.0, np.tanh(t / 2) / t)))
 
 
 # -- release and fit
@@ -448,8 +467,9 @@ def fit_records(release: RecordRelease) -> Array:
     Post-processing: it depends on the release and on public quantities only.
     """
     grid = release.plan.grid
-    # For two classes H is a fourth of what was summed; for more the residual was divided by its largest norm.
-    scale = 4.0 if grid.classes == 2 else grid.largest_residual
+    # The second derivative is a fourth of what was summed for two classes, and a half for more, where the residual was
+    # divided by its largest norm.
+    scale = {1: 1.0, 2: 4.0}.get(grid.classes, 2.0) * grid.largest_residual
     steps = np.column_stack([_step(release, gradient) for gradient in release.gradient]) * scale
     scores: Array = grid.offset - _as_features(grid) @ steps
     return scores[:, 0] if grid.classes <= 2 else contrast_basis(grid.classes).T @ scores.T
@@ -482,7 +502,7 @@ def _information(grid: RecordGrid) -> float:
     """Return what one labelled row tells about the step, in units of its second derivative."""
     if grid.classes == 1:
         return (_THRESHOLD * _NORMAL_QUARTILE) ** 2
-    return 4.0 if grid.classes == 2 else 2 * grid.classes * grid.largest_residual**2
+    return 4.0 if grid.classes == 2 else 2 * grid.largest_residual**2
 
 
 def _estimated_rows(release: RecordRelease) -> float:

@@ -159,7 +159,7 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     known = np.asarray(labels, dtype=np.int64)[labelled]
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
     ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
-    weights, constant = _fit(rows[labelled], known, classes, ridge)
+    weights, constant = ridge_softmax(rows[labelled], known, classes, ridge)
     digest = public_digest(features, labels)
     return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
 
@@ -222,7 +222,7 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
             out = folds == fold
             if out.all():
                 continue
-            weights, constant = _fit(rows[~out], labels[~out], classes, ridge)
+            weights, constant = ridge_softmax(rows[~out], labels[~out], classes, ridge)
             scores[out] = rows[out] @ weights.T + constant
         chances = softmax(scores @ basis)[range(len(rows)), labels]
         candidates.append((float(-np.log(np.maximum(chances, 1e-12)).mean()), ridge, scores))
@@ -230,7 +230,7 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
     return ridge, scores
 
 
-def _fit(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array, Array]:
+def ridge_softmax(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array, Array]:
     """Return weights (K - 1, D) and constant (K - 1,) of ridge softmax regression."""
     from sklearn.linear_model import LogisticRegression  # imported here because it takes about a second
 

@@ -139,6 +139,7 @@ def digests() -> dict[str, str]:
         "own data, L1": OwnDataGrid(matrix, 2, norm="l1").digest,
         "local step": LocalStepGrid(matrix, matrix[:, :1], 2, 0.5, 2.0, 0.25).digest,
         "records": RecordGrid(matrix, 0.5, matrix[:, :1], 2).digest,
+        "records, three classes": RecordGrid(matrix, 0.5, matrix, 3).digest,
         "a number": number.digest,
         "a number, of a party": replace(number, ball=PartyBall(np.arange(number.length), 5)).digest,
         "scores": scores.digest,

@@ -3,17 +3,19 @@
 Public are: coordinates z of a row, |z| <= 1; a score t(x) that public rows gave; and an encoding in integers. A row
 (x, y) contributes the gradient psi z of the loss at the public score and a bound h z z' of its second derivative:
 
-    two classes (logistic loss):        psi = sigmoid(t) - y,             4 h = 2 tanh(|t|/2)/|t|,
-    K classes (squared loss):           psi = (t - B e_y), clipped,       4 h = 1,
-    a number (Huber's loss):            psi = clip((t - y)/b, -1, 1),     4 h = max(c, min(1, b/|t - y|)),
+    two classes (logistic loss):        psi = sigmoid(t) - y,             k = 2 tanh(|t|/2)/|t|,
+    K classes (softmax loss):           psi = B (p - e_y)/L,              k = max(4 q (1 - q), tanh(l/2)/l),
+    a number (Huber's loss):            psi = clip((t - y)/b, -1, 1),     k = max(c, min(1, b/|t - y|)),
 
-where B are orthonormal contrasts, psi is divided by its largest norm, b is Huber's threshold, c = 1 - 1/sqrt(2), and h
-is the bound of Jaakkola and Jordan (2000), or the weight of iteratively reweighted least squares (Huber and Ronchetti
-2009, section 7.8). docs/theory.md, "The record step", has the proofs.
+where h is a multiple of k: the bound of Jaakkola and Jordan (2000); that of the eigenvalues at the probabilities
+p = softmax(B' t) with q = max p, and half of Jaakkola and Jordan's at its log odds l >= 0, with orthonormal contrasts B
+and L the largest distance of two classes' contrasts; or the weight of iteratively reweighted least squares (Huber and
+Ronchetti 2009, section 7.8), with Huber's threshold b and c = 1 - 1/sqrt(2). docs/theory.md, "The record step", has the
+proofs.
 
 The vector of a row is a function of that row alone, bit for bit: every operation is elementwise and correctly rounded
-(no matrix product), sigmoid and tanh are public tables, and the last steps are exact integers in float64. The norms of
-coordinates and residuals are checked as integers, and a row that failed a check would contribute zeros.
+(no matrix product), exponentials are read from public tables, and the last steps are exact integers in float64. The
+norms of coordinates and residuals are checked as integers, and a row that failed a check would contribute zeros.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ COORDINATE_BITS = 18
 """Bits of a coordinate of norm 1."""
 
 RESIDUAL_BITS = 16
-"""Bits of the residual psi and of the curvature 4 h, which are at most 1."""
+"""Bits of the residual psi and of the curvature k, which are at most 1."""
 
 ENTRY_BITS = 20
 """Fraction bits of the summed entries. A product of curvature and coordinates has 52.5 bits, exact in float64."""
@@ -61,6 +63,8 @@ SCORE_STEPS = 512
 
 LARGEST_SCORE = 32
 """Largest score of the tables; larger ones are treated as this one."""
+
+_FINITE = 2.0**20  # contrasts of scores are clipped to it, so that their differences are finite
 
 _INSIDE = 1 - 2.0**-40
 """Factor that keeps rounded coordinates and residuals inside their balls, so that no row fails the integer check."""
@@ -120,7 +124,7 @@ class PartyBall:
 
 class ScoreTables(NamedTuple):
     """Integers in units of 2^-16 by the absolute value of the score, float64 (L,), all rounded down: sigmoid(|t|),
-    sigmoid(-|t|), 4 h = 2 tanh(|t|/2)/|t|, and sqrt(2) 4 h, the curvature of entries off the diagonal in L2.
+    sigmoid(-|t|), k = 2 tanh(|t|/2)/|t|, and sqrt(2) k, the curvature of entries off the diagonal in L2.
     """
 
     above: Array
@@ -142,6 +146,27 @@ def _score_tables() -> ScoreTables:
 
 TABLES = _score_tables()
 """The tables of two classes."""
+
+
+class SoftmaxTables(NamedTuple):
+    """By t of `ScoreTables`, float64 (L,): exp(-t), 0 at the last entry; and k of a most probable class whose log odds
+    are t, max(4 q (1 - q), tanh(t/2)/t), integers in units of 2^-16, rounded down.
+    """
+
+    odds: Array
+    curvature: Array
+
+
+def _softmax_tables() -> SoftmaxTables:
+    """Derive the tables of more than two classes from those of two."""
+    last = int(np.count_nonzero(TABLES.below)) + 1
+    odds = TABLES.below[:last] / TABLES.above[:last]
+    local = (4 << RESIDUAL_BITS) * odds / ((1 + odds) * (1 + odds))
+    return SoftmaxTables(odds, np.trunc(np.maximum(local, TABLES.curvature[:last] / 2)))
+
+
+SOFTMAX = _softmax_tables()
+"""The tables of more than two classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,10 +248,11 @@ class RecordGrid(RowSumGrid):
 
     @cached_property
     def largest_residual(self) -> float:
-        """Size to which a residual is clipped and by which it is divided: Huber's threshold, or a bound of |B e_y|."""
-        if self.label is not None:
-            return self.label.threshold
-        return 1.0 if self.norm == "l2" else float(np.abs(contrast_basis(self.classes)).sum(axis=0).max())
+        """By what a residual is divided: Huber's threshold, 1, or the largest distance of two classes' contrasts."""
+        if self.classes <= 2:
+            return 1.0 if self.label is None else self.label.threshold
+        basis = contrast_basis(self.classes)
+        return math.sqrt(2.0) if self.norm == "l2" else float(np.abs(basis[:, 0] - basis[:, -1]).sum())
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -284,23 +310,36 @@ class RecordGrid(RowSumGrid):
         return np.concatenate([gradient, second], axis=1).astype(np.int64)
 
     def _residuals(self, score: Array, y: NDArray[Any]) -> tuple[Array, Array, Array]:
-        """Return psi (n, K'), 4 h (n,) and 4 h off the diagonal (n,), integers in units of 2^-16."""
+        """Return psi (n, K'), k (n,) and k off the diagonal (n,), integers in units of 2^-16."""
         if self.label is not None:
             return self._huber_residuals(self.label, score[:, 0], y)
         if self.classes == 2:
-            size = np.minimum(np.abs(score[:, 0]), LARGEST_SCORE)
-            place: NDArray[np.int64] = np.minimum(size * SCORE_STEPS + 0.5, len(TABLES.above) - 1).astype(np.int64)
+            place = _places(np.abs(score[:, 0]), TABLES.above)
             negative = np.equal(y, 0)
             above = (score[:, 0] >= 0) == negative  # whether |psi| = sigmoid(|t|)
             psi = np.where(above, TABLES.above[place], TABLES.below[place]) * np.where(negative, 1.0, -1.0)
             curvature, across = TABLES.curvature[place], TABLES.across[place]
             return psi[:, None], curvature, across if self.norm == "l2" else 2 * curvature
-        one = 1 << RESIDUAL_BITS
-        with np.errstate(all="ignore"):
-            residual = _clipped(score - contrast_basis(self.classes).T[y], self.largest_residual, self.norm)
-        psi = np.trunc(residual * (_INSIDE * one / self.largest_residual))
-        off = math.isqrt(2 * one * one) if self.norm == "l2" else 2 * one
-        return psi, np.full(len(y), float(one)), np.full(len(y), float(off))
+        return self._softmax_residuals(score, y)
+
+    def _softmax_residuals(self, score: Array, y: NDArray[Any]) -> tuple[Array, Array, Array]:
+        """Return what `_residuals` returns, for more than two classes."""
+        one, basis = 1 << RESIDUAL_BITS, contrast_basis(self.classes)
+        scores = in_coordinates(np.clip(score, -_FINITE, _FINITE), basis)
+        chances = SOFTMAX.odds[_places(scores.max(axis=1, keepdims=True) - scores, SOFTMAX.odds)]
+        total: Array = sum(chances.T, np.zeros(len(y)))
+        odds = total - 1  # against the most probable class
+        likely = SOFTMAX.curvature[np.searchsorted(-SOFTMAX.odds, -odds)]
+        curvature = np.where(odds > 1, np.trunc(4 * one * odds / (total * total)), likely)
+        chances /= total[:, None]
+        chances[range(len(y)), y] -= 1
+        psi = np.trunc(in_coordinates(chances, basis.T) * (_INSIDE * one / self.largest_residual))
+        return psi, curvature, self._off_diagonal(curvature)
+
+    def _off_diagonal(self, curvature: Array) -> Array:
+        """Return k off the diagonal, integers rounded down, for integers k up to 2^16."""
+        off: Array = np.floor(np.sqrt(2 * curvature * curvature)) if self.norm == "l2" else 2 * curvature
+        return off
 
     def _huber_residuals(self, label: NumericLabel, score: Array, y: Array) -> tuple[Array, Array, Array]:
         """Return what `_residuals` returns, for numeric labels (n,) and scores (n,) relative to the middle."""
@@ -310,8 +349,7 @@ class RecordGrid(RowSumGrid):
             weights = np.trunc(np.minimum(1.0, 1.0 / np.abs(ratio)) * one)
         psi = np.trunc(np.clip(ratio, -1.0, 1.0) * one)
         weights = np.maximum(weights, LEAST_WEIGHT)
-        across = np.floor(np.sqrt(2 * weights * weights)) if self.norm == "l2" else 2 * weights
-        return psi[:, None], weights, across
+        return psi[:, None], weights, self._off_diagonal(weights)
 
     def _inside(self, values: Array, bits: int) -> NDArray[np.bool_]:
         """Return which rows of integers (n, m) have norm at most 2^bits; exact."""
@@ -349,13 +387,20 @@ class RecordGrid(RowSumGrid):
     def digest(self) -> bytes:
         bits = (COORDINATE_BITS, RESIDUAL_BITS, ENTRY_BITS, TOTAL_BITS, SCORE_STEPS, LARGEST_SCORE)
         label = () if self.label is None else (*map(float.hex, astuple(self.label)), LEAST_WEIGHT)
+        loss = ("softmax",) if self.classes > 2 else ()
         ball = () if self.ball is None else (self.ball.radius, *self.ball.centre.tolist())
-        terms = (self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label, *ball)
+        terms = (self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *loss, *label, *ball)
         return digest_of("record grid", terms, self.transform, self.offset, *TABLES)
 
     def __repr__(self) -> str:
         labels = "a numeric label" if self.label is not None else f"{self.classes} classes"
         return f"<RecordGrid of {len(self.transform)} features, {labels}>"
+
+
+def _places(sizes: Array, table: Array) -> NDArray[np.int64]:
+    """Return the places of scores' sizes in a table."""
+    places = np.minimum(np.minimum(sizes, LARGEST_SCORE) * SCORE_STEPS + 0.5, len(table) - 1)
+    return places.astype(np.int64)
 
 
 def _clipped(values: Array, limit: float, norm: Norm) -> Array:

@@ -56,12 +56,18 @@ class Records(Plan):
     @property
     def digest_fields(self) -> tuple[Any, ...]:
         """What else a vector depends on."""
-        return ()
+        return ("softmax",) if self.classes > 2 else ()
 
     @property
     def extremes(self) -> tuple[Array, Array]:
         """Residuals and curvatures of which one pair or two have the largest distance of two rows."""
-        return (tables()[0] / 65536, tables()[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
+        above, below, curvature, _ = tables()
+        if self.classes == 2:
+            return above / 65536, curvature / 65536
+        last = 1 + int((below > 0).sum())
+        odds = below[:last] / above[:last]
+        least = np.floor(np.maximum(2.0**18 * odds / (1 + odds) ** 2, curvature[:last] / 2))
+        return np.ones(last) if self.laplace else np.sqrt(1 - odds / (1 + odds) ** 2), least / 65536
 
     @cached_property
     def sensitivities(self) -> tuple[float, float]:
@@ -91,14 +97,29 @@ class Records(Plan):
 
     @property
     def largest_residual(self) -> float:
-        if not self.laplace or self.classes == 2:
+        """The largest distance of two columns of the contrasts."""
+        if self.classes <= 2:
             return 1.0
-        return float(np.abs(helmert(self.classes)).sum(axis=0).max())
+        columns, order = helmert(self.classes).T, 1 if self.laplace else 2
+        return max(float(np.linalg.norm(one - columns, order, axis=1).max()) for one in columns)
 
     @property
     def _information(self) -> float:
         """What a labelled public row tells about the step."""
-        return 4.0 if self.classes == 2 else 2 * self.classes * self.largest_residual**2
+        return 4.0 if self.classes == 2 else 2 * self.largest_residual**2
+
+    def _curvatures(self) -> Array:
+        """k of the public rows."""
+        t = in_order(self.divided, self.offset)
+        if self.classes == 2:
+            size = np.maximum(np.abs(t[:, 0]), 1e-4)
+            return 2 * np.tanh(size / 2) / size
+        if self.classes < 2:
+            return np.ones(len(t))
+        gaps = np.sort(t @ helmert(self.classes))
+        others = np.exp(gaps - gaps[:, -1:])[:, :-1].sum(axis=1)
+        q, t = 1 / (1 + others), np.maximum(-np.log(np.maximum(others, 2.0**-16)), 1e-4)
+        return np.maximum(4 * q * (others * q), np.tanh(t / 2) / t * (others <= 1))
 
     def _points(self) -> Array:
         """The coordinates z of the public rows, before they are rounded."""
@@ -114,10 +135,7 @@ class Records(Plan):
     @cached_property
     def _moment(self) -> tuple[Array, float]:
         """P and the spread of one public row."""
-        z = self._points()
-        if self.classes == 2:
-            t = np.maximum(np.abs(in_order(self.divided, self.offset)[:, 0]), 1e-4)
-            z = z * np.sqrt(2 * np.tanh(t / 2) / t)[:, None]
+        z = self._points() * np.sqrt(self._curvatures())[:, None]
         moment, share = z.T @ z / len(z), shrinkage(z)
         squares = float(((z * z).sum(axis=1) ** 2).mean()) - float((moment * moment).sum())
         shrunk = (1 - share) * moment + share * float(np.trace(moment)) / self.width * np.eye(self.width)
@@ -133,7 +151,7 @@ class Records(Plan):
         H[i, j] = values[scores * self.width :] / np.where(i == j, 1.0, factor)
         H[j, i] = H[i, j]
         sigma = math.sqrt(self.variance * ballots / self.contributors) / 2.0**20
-        scale = 4.0 if self.classes == 2 else self.largest_residual
+        scale = (1.0, 4.0, 2.0)[min(self.classes, 3) - 1] * self.largest_residual
         rows = self._estimated_rows(H, ballots)
         steps = (
             np.column_stack([self._step(H, gradient, rows, sigma, sigma / factor) for gradient in gradients]) * scale

@@ -41,7 +41,7 @@ def test_both_implementations_compute_the_same_from_any_sum(recordings: Recordin
     assert plan.context == spec.context
     assert (plan.length, *plan.entries) == tuple(spec.entries)
     assert (plan.squares or plan.length * max(map(abs, plan.entries)) ** 2) == spec.square_bound
-    for size in 2.0 ** np.arange(8, 40, 2):
+    for size in 2.0 ** np.arange(8, 34, 2):  # up to 16 times what announced rows can sum to; ill-conditioned above
         check_same(plan, spec, tuple(int(entry) for entry in generator.normal(size=plan.length) * size))
 
 
