@@ -204,6 +204,11 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
         scores: NDArray[np.float64] = self.encode(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    def class_scores(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of each class, (n, K), as `model.onnx` does: of two classes the first has 0."""
+        scores = self.decision_function(X)
+        return np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the largest score of each row, (n,); raises as `decision_function`."""
         scores = self.decision_function(X)

@@ -6,7 +6,7 @@ import json
 import sys
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -14,6 +14,9 @@ import typer
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, ModelAt, OutputError, emit, emit_raw, note
 from psephos.results.base import FORMAT
+
+if TYPE_CHECKING:
+    from psephos.model import ReleasedClassifier, ReleasedRegressor
 
 COLUMN = "predicted"
 
@@ -25,6 +28,12 @@ def predict(
     model: ModelAt,
     file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of the model.")],
     output: Annotated[Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")] = None,
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores", help="Add a column for each class: its score, or of a calibrated model its probability."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict with a model file: print the rows of FILE as they are, with the prediction in an added column."""
@@ -36,10 +45,11 @@ def predict(
 
     classifier = load_model(model)
     cells = read_cells(file)
-    if COLUMN in cells.columns:
-        raise DataError(f"{file} already has a column {COLUMN!r}, which would be overwritten: rename it")
     table = canonical_table(cells)
     predictions, warnings = classifier.predict(table), list(classifier.model.warnings)
+    added = {COLUMN: predictions, **(_scores_of(classifier, table) if scores else {})}
+    if taken := [name for name in added if name in cells.columns]:
+        raise DataError(f"{file} already has a column {taken[0]!r}, which would be overwritten: rename it")
     warnings += [
         f"values of the column {name!r} that the model does not know count as empty cells (rows with one: {count})"
         for name, count in classifier.model.encoding.unknown(table).items()
@@ -47,9 +57,10 @@ def predict(
     for warning in warnings:
         note(f"WARNING: {printable(warning)}")
     separator = cells.attrs.get(SEPARATOR, ",")
-    text = cells.assign(**{COLUMN: predictions}).to_csv(index=False, sep=separator, lineterminator="\n")
+    text = cells.assign(**added).to_csv(index=False, sep=separator, lineterminator="\n")
     if as_json:
-        document = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: predictions.tolist()}
+        columns = {name: values.tolist() for name, values in added.items()}
+        document = {"format": FORMAT, "kind": "predictions", "warnings": warnings, **columns}
         text = json.dumps(document) + "\n"
     if output is None:
         if hasattr(sys.stdout, "reconfigure"):
@@ -65,6 +76,19 @@ def predict(
                 f"the predictions cannot be written to {output}: {error.strerror}; name another file"
             ) from None
         note(f"{len(table):,} predictions written to {output}")
+
+
+def _scores_of(classifier: ReleasedClassifier | ReleasedRegressor, table: Any) -> dict[str, Any]:
+    """Return the columns of `--scores`, (n,) each, by name."""
+    from psephos.model import ReleasedClassifier
+    from psephos.protocol.errors import InvalidParameter
+
+    if not isinstance(classifier, ReleasedClassifier):
+        raise InvalidParameter("this model predicts a number, which has no classes: leave --scores out")
+    what, values = "score", classifier.class_scores(table)
+    if classifier.model.calibration is not None:
+        what, values = "probability", classifier.predict_proba(table)
+    return {f"{what} of {name}": values[:, place] for place, name in enumerate(classifier.model.classes)}
 
 
 @command(app, "psephos run --json > result.json", "psephos report result.json --output out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from collections.abc import Callable
@@ -248,6 +249,28 @@ def test_predict_reads_and_writes_a_table(tmp_path: Path) -> None:
     assert isinstance(unwritable.exception, PsephosError)
     assert (document["predicted"], document["warnings"][0]) == (expected, "The key was short.")
     assert ["'city'" in warning for warning in document["warnings"][1:]] == [True]
+
+
+CALIBRATED = msgspec.structs.replace(MODELS[0], calibration=(1.0, 0.0))
+
+
+@pytest.mark.parametrize(("released", "what"), [(one, "score") for one in MODELS] + [(CALIBRATED, "probability")])
+def test_predict_writes_what_each_class_scores(released: Model, what: str, tmp_path: Path) -> None:
+    (tmp_path / MODEL_FILE).write_bytes(written_model(released))
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    words = ("predict", str(tmp_path), str(tmp_path / "t.csv"), "--scores")
+    written = pd.read_csv(io.StringIO(invoke(*words).stdout))
+    names = [f"{what} of {name}" for name in released.classes]
+    assert list(written.columns) == [*TABLE.columns, "predicted", *names]
+    scores = written[names].to_numpy()
+    assert [released.classes[place] for place in scores.argmax(axis=1)] == written["predicted"].tolist()
+    classifier = load_model(tmp_path)
+    expected = classifier.class_scores(ROWS) if what == "score" else classifier.predict_proba(ROWS)
+    np.testing.assert_allclose(scores, expected)
+    document = json.loads(invoke(*words, "--json").stdout)
+    assert document[names[-1]] == written[names[-1]].tolist()
+    written.to_csv(tmp_path / "t.csv", index=False)
+    assert isinstance(invoke(*words).exception, DataError), "columns of an earlier prediction"
 
 
 @pytest.mark.parametrize(
