@@ -40,7 +40,7 @@ def type_text(hint: Any) -> str:
         return " or ".join(present) + ("?" if len(present) < len(inner) else "")
     if origin is typing.Literal:
         return " or ".join(f'"{value}"' for value in inner)
-    if origin in (list, Sequence):
+    if origin in (list, tuple, Sequence):
         return f"list of {type_text(inner[0])}"
     if origin in (dict, Mapping):
         return f"object of {type_text(inner[1])}"

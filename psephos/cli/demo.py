@@ -24,7 +24,9 @@ LEARNER_NAMES = {
 }
 ROWS = {
     "batch": "pooled: all rows in one place",
+    "trees": "pooled: boosted trees",
     "indiv": "one party alone, on average",
+    "ensemble": "majority vote of all parties",
     "soft": "Hamm's weighted ERM on alpha (soft labels)",
     "statistic": "linear statistic of the votes (released)",
     "majority": "most frequent class",

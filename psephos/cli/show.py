@@ -42,6 +42,8 @@ def show(
             say(f"WARNING: {text}", "bold red")
     for text in page.texts("answer"):
         say(text, "bold")
+    for text in page.texts("advice"):
+        say(text)
     if verbose or not page.text("answer") or page.several_releases:
         for text in page.texts("cost"):
             say(text)

@@ -26,6 +26,7 @@ Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 METHODS = {
     "batch": "pooled: all data in one place",
+    "trees": "pooled: boosted trees",
     "indiv": "one party alone, on average",
     "ensemble": "majority vote of all parties",
     "vote": "Hamm's weighted ERM, majority labels",
@@ -36,13 +37,14 @@ METHODS = {
     "own-data": "statistic of the parties' own rows",
     "whitened": "average of the parties' parameters in public coordinates",
     "public": "a model of the labelled public rows alone",
+    "public-forest": "a forest of the labelled public rows alone",
     "rehearsed": "a step from a public model, rehearsed on public rows",
     "newton": "a Newton step over all rows, from a public score (record-level)",
     "unchanged": "an evaluated prediction of a number, as it was",
     "pate": "PATE: a student of the noisy answers",
     "pathak": "Pathak 2010: the average of the parties' parameters",
     "psgd": "Rajkumar's private gradient descent",
-    "majority": "most frequent class",
+    "majority": "the parties' most frequent class",
     "nonprivate": "the same problem without noise",
     "gop": "Gaussian objective perturbation: one place holds all data",
     "la_printed": "local aggregation (Pathak 2010), with the noise as printed",
@@ -61,8 +63,13 @@ METHODS = {
 class Accuracy:
     """Accuracy of one method on the test set; a number that does not exist is None (null in JSON).
 
-    `private` is a mean over releases, of which the fields with `_std` are the standard deviations. `balanced` is the
-    mean of `recall`, which is None for a class without test samples; both are of the releases if there are any.
+    Attributes:
+        private: mean over releases, of which the fields with `_std` are the standard deviations.
+        recall: of each class, (K,); None for a class without test samples. Of the releases if there are any.
+        balanced: mean of `recall`.
+        auroc: area under the ROC curve, of each class against the others, on average; None where no class is rare
+            (`rare_class`). Of the releases if there are any.
+        nonprivate, nonprivate_balanced, nonprivate_auroc: without noise.
     """
 
     nonprivate: Share | None = None
@@ -72,6 +79,18 @@ class Accuracy:
     recall: list[Share | None] = field(default_factory=list)
     balanced_std: Annotated[float, Meta(ge=0)] | None = None
     recall_std: list[Annotated[float, Meta(ge=0)] | None] = field(default_factory=list)
+    auroc: Share | None = None
+    nonprivate_balanced: Share | None = None
+    nonprivate_auroc: Share | None = None
+
+
+RARE = 0.2
+"""Share of a class below which accuracy says little; of many classes half of an equal share, if that is smaller."""
+
+
+def rare_class(shares: Sequence[float]) -> bool:
+    """Return whether a class with one of these shares of the test samples, (K,), is rare."""
+    return any(0 < share < min(RARE, 1 / (2 * len(shares))) for share in shares)
 
 
 @dataclass(frozen=True)
@@ -229,10 +248,11 @@ class Page:
     """Contents of the report and of the terminal output.
 
     The topics of `facts`: "notice" (why the result may not be published; first everywhere), "warning", "answer" (the
-    result in one line), "lead" (an introduction), "cost" (of publishing everything on the page), "condition" (what
-    the privacy statement depends on), "deviation" (of the role `label` from the protocol), "fact", "note" (explains
-    numbers), "repeat" (how to reproduce them), and "before" and "after": what a role (`label`) does without a message,
-    before the first and after the last one.
+    result in one line), "lead" (an introduction), "advice" (what follows from accuracies, so that no model and no card
+    has it), "cost" (of publishing everything on the page), "condition" (what the privacy statement depends on),
+    "deviation" (of the role `label` from the protocol), "fact", "note" (explains numbers), "repeat" (how to reproduce
+    them), and "before" and "after": what a role (`label`) does without a message, before the first and after the last
+    one.
     `case` is the protocol whose security analysis applies.
     """
 

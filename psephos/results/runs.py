@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.ledger import Release
 from psephos.protocol.transcript import Transcript
+from psephos.results.advice import advice
 from psephos.results.base import (
     ALPHA_NOTICE,
     IN_MEMORY,
@@ -32,6 +33,7 @@ from psephos.results.base import (
     Seconds,
     Share,
     Table,
+    rare_class,
     sentences,
     with_deviation,
 )
@@ -48,6 +50,8 @@ PRIVATE_ROWS_NOTICE = (
 
 AXIS = "epsilon (log scale; more private to the left)"
 _CURVES = (("private", "accuracy", "nonprivate"), ("balanced", "balanced accuracy", "balanced"))
+LEAST_RIDGE = 1e-3
+"""Largest ridge of a pooled classifier that is taken for the best linear one."""
 _OPENING = ("holders", "threshold", "keys", "proofs", "randomness")
 
 
@@ -87,7 +91,8 @@ class ComposedCost:
 class OptionsResult(Result):
     """Result of a command whose `options` were saved as JSON values; `dataset` is a name or a file.
 
-    `deviations` are messages that were refused, wrong or missing, and without which the run went on.
+    Attributes:
+        deviations: messages that were refused, wrong or missing, and without which the run went on.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -278,6 +283,7 @@ class RunResult(OptionsResult):
         protocol: name of the protocol in the security analysis.
         features, test: number of features, d, and of test samples.
         class_names: names of the K classes.
+        test_shares: share of each class in the test samples, (K,); empty without any.
         delta: of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
         accuracy: on the test set, by method. No role learns what the simulation measures without noise.
         peak_memory_mb: of all processes together; null if it was not measured.
@@ -296,6 +302,7 @@ class RunResult(OptionsResult):
         "classes",
         "parties_are",
         "sensitivity",
+        "advice",
     )
     needs: ClassVar[tuple[str, ...]] = ("data",)
 
@@ -305,6 +312,7 @@ class RunResult(OptionsResult):
     class_names: Annotated[list[str], Meta(min_length=2)]
     delta: Share
     accuracy: dict[str, Accuracy]
+    test_shares: list[Share] = field(default_factory=list)
     peak_memory_mb: float | None = None
     remarks: list[str] = field(default_factory=list)
     colluders: Count | None = None
@@ -368,6 +376,42 @@ class RunResult(OptionsResult):
                 "of a person with rows in several shards.",
             )
         yield from sentences("note", *self.remarks)
+        yield from sentences("advice", *self.advice)
+
+    @property
+    def advice(self) -> list[str]:
+        """How the releases at the first epsilon compare with what needs none, and with what is not linear."""
+        asked = [name for name, release in self._released.items() if release.epsilon != 0]
+        hidden = [name for name, release in self._released.items() if release.signal and release.signal.useless]
+        at = f" at epsilon {self.epsilon:g}" if len(np.atleast_1d(self._read.epsilon)) > 1 else ""
+        about = self.test_shares, self.test, at
+        return advice(self.accuracy, asked, self.linear_references, hidden, *about)
+
+    @property
+    def linear_references(self) -> tuple[str, ...]:
+        """References that are linear classifiers as good as all rows give: none with a ridge that hides an effect."""
+        return ()
+
+    def _tables(self) -> list[Table]:
+        """Return a table of balanced accuracy and AUROC where a class is rare."""
+        if not rare_class(self.test_shares):
+            return []
+        rows: list[list[Any]] = []
+        for name, one in self.accuracy.items():
+            released = (None, None) if one.private is None else (one.balanced, one.auroc)
+            values = one.nonprivate_balanced, released[0], one.nonprivate_auroc, released[1]
+            rows.append([name, *map(with_deviation, values)])
+        columns = ["method", "balanced, not private", "balanced, private", "AUROC, not private", "AUROC, private"]
+        title = f"A class is {min(filter(None, self.test_shares)):.1%} of the test samples"
+        return [Table(title, columns, rows, f"Of private methods at epsilon {self.epsilon:g}.")]
+
+    @property
+    def _released(self) -> dict[str, Release]:
+        """The release of each method that has a private accuracy."""
+        costs = self.releases
+        first = next(iter(costs.values()), None)  # of the one method of a protocol whose ledger has no methods
+        found = {name: costs.get(name, first) for name, one in self.accuracy.items() if one.private is not None}
+        return {name: release for name, release in found.items() if release is not None}
 
     def _repeat(self) -> str:
         noise = "" if self.noise_source == "simulation" else ", the noise"
@@ -380,14 +424,17 @@ class RunResult(OptionsResult):
         released = {name: entry.private for name, entry in self.accuracy.items() if entry.private is not None}
         if not released:
             return ""
-        best = max(released, key=lambda name: released[name])
+        rare = rare_class(self.test_shares)
+        best = max(released, key=lambda name: (self.accuracy[name].balanced or 0.0) if rare else released[name])
         accuracy, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
+        which += ", by balanced accuracy," if rare and len(released) > 1 else ""
         spread = " (one draw)" if accuracy.private_std is None else f" ± {accuracy.private_std:.3f}"
         lost = "" if accuracy.nonprivate is None else f"; without noise {accuracy.nonprivate:.3f}"
         unit = "party" if self.parties_are == "owners" else "shard"
         if {release.unit for release in self.releases.values()} == {"record"}:
             unit = "record"
-        return f"{which} at epsilon {self.epsilon:g} per {unit}: {best} {released[best]:.3f}{spread}{lost}"
+        more = f"; {_ranking(accuracy)}" if rare else ""
+        return f"{which} at epsilon {self.epsilon:g} per {unit}: {best} {released[best]:.3f}{spread}{lost}{more}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,6 +492,10 @@ class SumResult(BallotResult, RunResult):
     def opened(self) -> Opened:
         return "sum"
 
+    @property
+    def linear_references(self) -> tuple[str, ...]:
+        return ("batch",) if self.lam <= LEAST_RIDGE else ()
+
     def _rows(self) -> Iterator[Fact]:
         yield from super()._rows()
         yield from sentences("cost", self._cost())
@@ -454,7 +505,7 @@ class SumResult(BallotResult, RunResult):
             yield from sentences(
                 "warning",
                 f"The noise hides what was learned ({', '.join(useless)}): the release is not expected to beat a "
-                "classifier that always gives the most frequent class. More parties or a larger epsilon would help.",
+                "classifier that always gives the most frequent class.",
             )
         if self.draws > 1:
             yield Fact("note", "", f"Private accuracies are means over {self.draws} releases.")
@@ -491,11 +542,11 @@ class SumResult(BallotResult, RunResult):
         units = "parties" if self.parties_are == "owners" else "shards dealt at random"
         whom = f"each {self.protected}" if release.unit == "record" else "each"
         private = f", private for {whom} of {self.parties} {units} at {cost_text(release)}"
-        released, usual = self.accuracy[name].private, self.accuracy.get("majority", Accuracy()).nonprivate
-        worth = ""
-        if released is not None and usual is not None:
-            worth = f": right on {released:.1%} of {self.test} held-out rows, of which {usual:.1%} are of one class"
-            worth += "; more parties or a larger epsilon would help" if released <= usual else ""
+        accuracy, worth = self.accuracy[name], ""
+        if accuracy.private is not None and self.test_shares:
+            right = f"right on {accuracy.private:.1%} of {self.test} held-out rows"
+            worth = f": {right}, of which {max(self.test_shares):.1%} are of one class"
+            worth += f"; {_ranking(accuracy)}" if rare_class(self.test_shares) else ""
         if not self.asked:
             return (
                 "The model of the public rows, at epsilon 0: no gain of a private release is sure enough, and the "
@@ -538,8 +589,8 @@ class SumResult(BallotResult, RunResult):
         return panels if x else []
 
     def _tables(self) -> list[Table]:
-        """Return a table of the recall of each class at each epsilon."""
-        tables = []
+        """Return also a table of the recall of each class at each epsilon."""
+        tables = super()._tables()
         for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
             methods = {name: one for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
             rows: list[list[Any]] = [
@@ -819,6 +870,12 @@ class InterruptedResult(Result):
             facts=[*sentences("warning", stopped), *sentences("lead", lead)],
             case=self.protocol,
         )
+
+
+def _ranking(accuracy: Accuracy) -> str:
+    """Return what is said of a method beside its accuracy where a class is rare."""
+    known = {"balanced accuracy": accuracy.balanced, "AUROC": accuracy.auroc}
+    return ", ".join(f"{name} {value:.3f}" for name, value in known.items() if value is not None)
 
 
 def _equality_fact(label: str, equal: bool | None) -> Fact:

@@ -20,8 +20,10 @@ from psephos.results.trust import cost_text
 PREDICTORS = {
     "newton": "released, with noise",
     "public": "public rows alone",
+    "public-forest": "public rows alone, a forest",
     "least squares": "all rows, no privacy",
     "huber": "all rows, Huber's loss, no privacy",
+    "trees": "all rows, boosted trees, no privacy",
 }
 """Description of each predictor whose errors are measured: the data and loss that it was fitted to."""
 

@@ -68,8 +68,8 @@ class Simulation:
     def table(self) -> pd.DataFrame:
         """The scores: one row per method, epsilon and draw, and one per method without noise, whose epsilon is NaN.
 
-        The columns are method, epsilon, draw, accuracy and balanced_accuracy on the test rows, and "recall of CLASS"
-        for each class.
+        The columns are method, epsilon, draw, accuracy, balanced_accuracy and auroc (NaN where no class is rare) on the
+        test rows, and "recall of CLASS" for each class.
         """
         import pandas as pd
 
@@ -80,6 +80,7 @@ class Simulation:
                 "draw": pd.NA if score.draw is None else score.draw,
                 "accuracy": score.accuracy,
                 "balanced_accuracy": score.balanced,
+                "auroc": score.auroc,
                 **{f"recall of {name}": share for name, share in zip(self.classes, score.recall, strict=True)},
             }
             for score in self.evaluation.scores

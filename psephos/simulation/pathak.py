@@ -258,7 +258,7 @@ def simulate_pathak(  # long: the fields of its result
     watched["progress"] = context.get("progress", silent)
     run = run_protocol(records, terms, keys, test_key=options.test_key, noise_seed=seed, **watched)
     evaluation.sums.setdefault("published", []).append(run.total)
-    _evaluate_references(evaluation, records, terms)
+    _evaluate_references(evaluation, records, terms, options.seed)
     evaluation.add_classifier("pathak", run.parameters, options.epsilon)
     return PathakResult(
         phases={"keygen": Phase(keygen_seconds)}
@@ -277,7 +277,7 @@ def simulate_pathak(  # long: the fields of its result
     )
 
 
-def _evaluate_references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
+def _evaluate_references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms, seed: int) -> None:
     if any(score.method == "pathak" for score in evaluation.scores):
         return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
@@ -287,4 +287,6 @@ def _evaluate_references(evaluation: Evaluation, records: Sequence[Records], ter
     evaluation.add_vote_shares(
         "indiv", one_hot(votes(local, evaluation.test).ravel(), 2).reshape(len(local), -1, 2).mean(axis=0)
     )
+    assert evaluation.split is not None
+    evaluation.add_trees(np.concatenate(evaluation.split.parties), seed)
     evaluation.add_classifier("pathak", local.mean(axis=0))

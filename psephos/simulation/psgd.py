@@ -313,6 +313,8 @@ def _evaluate(options: PsgdOptions, losses: list[LocalLoss], run: DescentRun, ev
         X = np.concatenate([local.X for local in losses])
         y = np.concatenate([local.y for local in losses])
         eta = np.zeros(X.shape[1])
+        assert evaluation.split is not None
+        evaluation.add_trees(np.concatenate(evaluation.split.parties), options.seed)
         evaluation.add_classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
     evaluation.add_classifier("psgd", run.w, options.epsilon)
 

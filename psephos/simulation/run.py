@@ -156,6 +156,7 @@ def evaluated_fields(options: Any, evaluation: Evaluation) -> dict[str, Any]:
         "dataset": evaluation.split.dataset.name,
         "test": len(evaluation.test),
         "class_names": list(evaluation.split.dataset.classes),
+        "test_shares": evaluation.class_shares,
         "accuracy": evaluation.accuracy(float(np.atleast_1d(options.epsilon)[0])),
         "evaluation": evaluation,
     }

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from psephos.budget import RunBudget, budget_of
+from psephos.curator.checks import public_features
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
 from psephos.curator.losses import loss_named
 from psephos.curator.methods import Method
+from psephos.curator.rehearsal import fit_public
+from psephos.curator.rehearsed import model_classifier
 from psephos.curator.statistic import public_coordinates
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, default_scaler
@@ -44,7 +47,7 @@ from psephos.results.runs import ComposedCost
 from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory
 from psephos.simulation.engines import FEWEST_BATCHES
 from psephos.simulation.journal import Journal
-from psephos.simulation.options import COUNTED, LABELLED_METHODS, SumOptions
+from psephos.simulation.options import COUNTED, LABELLED_METHODS, RECORD_METHODS, SumOptions
 from psephos.simulation.run import KeyedRun, RunContext, evaluated_fields
 from psephos.specs.base import SumSpec
 from psephos.specs.terms import PublicTerms
@@ -121,8 +124,11 @@ class Population:
         return count_votes(blocks, len(X), self.classes)
 
     def note_references(self, evaluation: Evaluation, loss: str) -> dict[str, int]:
-        """Add the references of Hamm 2016, section 6, to the evaluation: batch (one classifier of all parties' rows),
-        indiv (the mean of one party's classifier) and ensemble (their majority vote, ties as in equation 6).
+        """Add what a release competes with to the evaluation.
+
+        These are the references of Hamm 2016, section 6: batch (one linear classifier of all parties' rows), indiv (the
+        mean of one party's classifier) and ensemble (their majority vote, ties as in equation 6); trees of all rows;
+        and a linear classifier and a forest of the public rows alone, where the run may use their labels.
 
         Return the number of rows of each that was trained or measured on a random part of them, by its name.
         """
@@ -134,13 +140,30 @@ class Population:
         if total:  # none may be left where a record decides about no party
             w = minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w
             evaluation.add_classifier("batch", w)
+        used = {"batch": (len(rows), total), "trees": (evaluation.add_trees(rows, self.options.seed), total)}
+        if self._labelled:
+            public = self.split.public_labels
+            if not set(self.options.offered) & set(LABELLED_METHODS):  # these start from that model, and add it
+                model = fit_public(public_features(self.auxiliary), public, self.classes)
+                evaluation.add_classifier("public", model_classifier(model))
+            known = self.split.auxiliary[public >= 0]
+            used["public-forest"] = evaluation.add_forest(known, self.options.seed), len(known)
         voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.present)))
         chosen = np.random.default_rng(self.options.seed).permutation(len(self.test))[:voted]
         counts = self.counts(self.test[chosen])
         evaluation.add_vote_shares("indiv", counts / len(self.present), rows=chosen)
-        evaluation.add_vote_shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
-        used = {"batch": (len(rows), total), "ensemble": (voted, len(self.test))}
-        return {name: some for name, (some, every) in used.items() if some < every}
+        evaluation.add_vote_shares("ensemble", one_hot(majority(counts), self.classes), scores=counts, rows=chosen)
+        used["ensemble"] = voted, len(self.test)
+        return {name: some for name, (some, every) in used.items() if 0 < some < every}
+
+    @property
+    def _labelled(self) -> bool:
+        """Whether public rows have labels of several classes that the run may use."""
+        if self.options.private_auxiliary:
+            return False
+        uses = set(self.options.offered) & {*LABELLED_METHODS, *RECORD_METHODS}
+        labels = self.split.public_labels
+        return bool(self.split.labelled or uses) and len(np.unique(labels[labels >= 0])) > 1
 
 
 class _Rows(Sequence[OwnRows]):

@@ -194,7 +194,7 @@ def _step_method(run: SumExperiment, public: PublicTerms, name: str, epsilon: fl
             f"{name} at epsilon {epsilon:g}: the parties were asked nothing. In simulated "
             f"worlds a step of {parties} parties changes the accuracy of the public rows' model "
             f"({error.accuracy:.1%} by cross-validation) by {error.gain:+.2%} (standard "
-            f"deviation {error.spread:.2%}); that model is released. More parties or a larger epsilon would help."
+            f"deviation {error.spread:.2%}); that model is released."
         )
         expected = {"public accuracy": error.accuracy, "expected gain": error.gain}
         return public_method(model_classifier(public.model), expected)

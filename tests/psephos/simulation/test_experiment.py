@@ -49,7 +49,7 @@ def test_the_table_has_a_row_for_each_release(result: psephos.Simulation) -> Non
     assert len(private) == 2 * 2 * 3
     assert private.groupby(["method", "epsilon"])["draw"].apply(list).tolist() == [[0, 1, 2]] * 4
     bare = table[table["epsilon"].isna()]
-    assert bare["method"].tolist() == ["majority", "batch", "indiv", "ensemble", "soft", "statistic"]
+    assert bare["method"].tolist() == ["majority", "batch", "trees", "indiv", "ensemble", "soft", "statistic"]
     assert bare["draw"].isna().all()
     assert list(table.columns[-2:]) == ["recall of benign", "recall of malignant"]
     np.testing.assert_allclose(table[table.columns[-2:]].mean(axis=1), table["balanced_accuracy"])

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import psephos
 from psephos.cli.main import build
 from psephos.model import RegressionModel, ReleasedRegressor, load_model, write_onnx, written_model
-from psephos.protocol.errors import DataError, ModelError
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.results.base import Result
 from psephos.results.scores import RegressionResult
@@ -145,7 +145,7 @@ def test_errors_are_those_of_scikit_learn(released: Released) -> None:
         "least squares": LinearRegression().fit(rows, labels).predict(X),
         "huber": make_pipeline(StandardScaler(), HuberRegressor(max_iter=1000)).fit(rows, labels).predict(X),
     }
-    assert result.errors.keys() == predictions.keys()
+    assert result.errors.keys() == {*predictions, "public-forest", "trees"}
     for name, each in predictions.items():
         errors = result.errors[name]
         exact = r2_score(split.y_test, each), root_mean_squared_error(split.y_test, each)
@@ -290,6 +290,7 @@ def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) ->
     assert result["privacy"]["delta"] == model["release"]["delta"] == stated_delta(JobOptions().delta)
     assert not any(f"{value:.3f}" in card for value in result["errors"]["newton"].values())
     assert invoke("predict", str(tmp_path / "out"), str(table), "--json").exit_code == 0
+    assert isinstance(invoke("predict", str(tmp_path / "out"), str(table), "--scores").exception, InvalidParameter)
     words = ["--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--key-bits", "512"]
     evaluated = invoke("evaluate", str(tmp_path / "out"), *words, "--test-key", "--workers", "1", "--json")
     assert json.loads(evaluated.stdout)["estimate"]["errors"]["low"] == result["bounds"][0]
