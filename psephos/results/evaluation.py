@@ -16,8 +16,8 @@ from psephos.results.base import Accuracy, rare_class
 
 Array = NDArray[np.float64]
 
-TREE_ROWS = 5_000
-"""Largest number of rows on which trees are trained."""
+TREE_ROWS, TREE_CELLS = 5_000, 1_000_000
+"""Largest number of rows, and of their features together, on which trees are trained."""
 
 _LARGEST = 1e30  # of a feature: trees of scikit-learn have single precision, and a private cell must not stop a run
 
@@ -102,11 +102,12 @@ class Evaluation:
         return self._add_fitted("public-forest", RandomForestClassifier(random_state=seed), rows, seed)
 
     def _add_fitted(self, method: str, classifier: Any, rows: NDArray[np.integer], seed: int) -> int:
-        """Fit a classifier to `TREE_ROWS` of these rows, as they are where they are dense, and add its score."""
+        """Fit a classifier to some of these rows, as they are where they are dense, and add its score."""
         assert self.split is not None
         data, classes = self.split.dataset, len(self.split.dataset.classes)
-        if len(rows) > TREE_ROWS:
-            rows = np.random.default_rng(seed).permutation(rows)[:TREE_ROWS]
+        most = min(TREE_ROWS, TREE_CELLS // data.features)
+        if len(rows) > most:
+            rows = np.random.default_rng(seed).permutation(rows)[:most]
         if not len(self.test) or len(np.unique(data.y_train[rows])) < 2:
             return 0
         X, test = data.X_train[rows], self.split.X_test
