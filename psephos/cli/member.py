@@ -13,7 +13,17 @@ import typer
 
 from psephos.cli.generate import command
 from psephos.cli.shared import AsJson, emit, note
-from psephos.cli.study import BoardAt, IdentityDir, PublicFile, SamplesFile, StudyFile, Yes, confirm, existing
+from psephos.cli.study import (
+    BoardAt,
+    IdentityDir,
+    PublicFile,
+    SamplesFile,
+    StudyFile,
+    Yes,
+    confirm,
+    existing,
+    tell_expectation,
+)
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
 from psephos.protocol.study.study import CURATOR, Study
@@ -92,6 +102,7 @@ def join(  # wide: a command's options
         "again": again,
     }
     _use_budget(agreement, signer, budget, budget_limit)
+    tell_expectation(agreement, samples, anyway=True)
     confirm(agreement, signer, yes, samples.row_digests, str(data or ""), again=again)
     membership = member.sign(agreement, signer)
     membership.keep(**settings)

@@ -19,6 +19,7 @@ from psephos.study import member
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
+from psephos.study.samples import PublicSamples
 from psephos.study.trial import run_trial
 
 IdentityDir = Annotated[Path, typer.Option("--identity", help="The directory of the identity that signs.")]
@@ -50,6 +51,21 @@ def confirm(
     if not yes and not typer.confirm("Sign this study, and thereby all messages of your roles in it?", err=True):
         note("nothing was signed")
         raise typer.Exit(1)
+
+
+def tell_expectation(study: Study, samples: PublicSamples, *, anyway: bool) -> None:
+    """Print what is expected of a study, from public values alone, where its method can be forecast.
+
+    Raises UselessReleaseError where no gain is sure enough, unless it is wanted anyway.
+    """
+    from psephos.simulation.forecast import PublicRows, forecast, study_options
+
+    if (options := study_options(study, anyway=anyway)) is None:
+        return
+    public = PublicRows(samples.rows, samples.labels(study.classes), study.classes)
+    with ProgressDisplay() as progress:
+        found = forecast([options], public, progress, writes=False)
+    note(f"{'A gain is expected' if found.pays else 'No gain is sure enough'}. {found.expectation}")
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -109,12 +125,17 @@ def new(
     *,
     output: Annotated[Path, typer.Argument(help="The file to write, such as study.toml.")],
     cards: Annotated[list[Path], typer.Argument(help="The parties' cards; the first parties hold the key.")],
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Write a study of which no gain is expected, too.", rich_help_panel="Privacy"),
+    ] = False,
 ) -> None:
     """Create a study. It binds nobody before all members have signed it."""
     with ProgressDisplay() as progress:
         study, samples = make_study(options, cards, progress)
     if study.closes and datetime.fromisoformat(study.closes) <= datetime.now(UTC):
         raise InvalidParameter(f"the vote would have ended already, at {study.closes}: change --closes")
+    tell_expectation(study, samples, anyway=anyway)
     study.write(output)
     for column, what in samples.encoding.summary:
         note(f"column {column}: {what}")

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from psephos.curator.checks import public_features
 from psephos.curator.hamm.labels import decisions
@@ -43,7 +44,15 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter, NoGainError, UselessReleaseError
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.options import COUNTED, LABELLED_METHODS, JobOptions
+from psephos.protocol.study.study import Study
+from psephos.simulation.options import (
+    ALWAYS_JOINT,
+    COUNTED,
+    LABELLED_METHODS,
+    METHODS,
+    RECORD_METHODS,
+    JobOptions,
+)
 from psephos.simulation.sums import Population, populate
 from psephos.simulation.tally import exact_vector, methods_of
 from psephos.specs.exact import TallySpec
@@ -92,7 +101,8 @@ class PublicRows:
     def shares(self, options: JobOptions) -> Array:
         """Return class shares, (K,): of the labels, where they are enough, or as announced, or equal ones."""
         if self.labelled:
-            return np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes)) / len(self.labels)
+            known = self.labels[self.labels >= 0]
+            return np.bincount(known, minlength=len(self.classes)) / len(known)
         return np.array(options.shares_of(self.classes) or np.full(len(self.classes), 1 / len(self.classes)))
 
 
@@ -126,8 +136,13 @@ class Outlook:
         return f"{self.method} {self.gain:+.1%}, standard deviation {self.gains.std():.1%}"
 
     def pays(self, least: float) -> bool:
-        """Whether a gain is expected in each kind of worlds, with caution: nobody knows which kind is the real one."""
-        kinds = (self.gains[KIND[: len(self.gains)] == kind] for kind in (0, 1))
+        """Whether a gain is expected in each kind of worlds, with caution: nobody knows which kind is the real one.
+
+        A method that was played in the first worlds only does not pay.
+        """
+        if len(self.gains) < WORLDS:
+            return False
+        kinds = (self.gains[kind == KIND] for kind in (0, 1))
         return all(float(gains.mean() - _CAUTION * gains.std()) > least for gains in kinds)
 
 
@@ -154,26 +169,36 @@ class Forecast:
     @property
     def reason(self) -> str:
         """What was decided, and why, in one line."""
-        chosen, options = self.chosen, self.chosen.options
+        chosen = self.chosen
         decided = {
             "release": f"Released by {chosen.method}{'' if self.pays else ', although no gain is sure enough'}",
             "public": "The parties are asked nothing, and the model of the public rows is released",
             "stop": "Nothing was encrypted or charged, because no gain is sure enough",
         }[self.decision]
+        return f"{decided}. {self.expectation}"
+
+    @property
+    def expectation(self) -> str:
+        """What is expected of the best methods."""
+        chosen, options = self.chosen, self.chosen.options
         usual = "the better of the public rows' model and the most frequent class" if self.labelled else USUAL
         other = next((f"; not taken: {each}" for each in self.outlooks if each is not chosen), "")
         return (
-            f"{decided}. In simulated worlds of {options.parties} parties with about {self.rows} rows each, at epsilon "
+            f"In simulated worlds of {options.parties} parties with about {self.rows} rows each, at epsilon "
             f"{options.epsilon[0]:g} per {options.unit}, {usual} is right on {chosen.accuracy - chosen.gain:.1%}, and "
             f"{chosen.method} on {chosen.accuracy:.1%} (gains: {chosen}{other})."
         )
 
 
-def forecast(candidates: Sequence[JobOptions], public: PublicRows, progress: Progress = silent) -> Forecast:
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator] # several add in another order, and wait for each other
+def forecast(
+    candidates: Sequence[JobOptions], public: PublicRows, progress: Progress = silent, *, writes: bool = True
+) -> Forecast:
     """Decide about the release by one of the candidates, each the options of a run by one method.
 
-    They differ in the method and what follows from it. A function of the arguments alone. Raises UselessReleaseError
-    where no release is expected to be worth its cost, public rows have no labels, and the options do not insist.
+    They differ in the method and what follows from it. A function of the arguments alone. `writes`: whether the model
+    of labelled public rows can be written instead. Raises UselessReleaseError where no release is expected to be worth
+    its cost, there is no such model, and the options do not insist.
     """
     stage = _Stage(candidates, public, progress)
     least = _LEAST_GAIN if public.labelled else _UNLABELLED_GAIN
@@ -185,7 +210,7 @@ def forecast(candidates: Sequence[JobOptions], public: PublicRows, progress: Pro
     outlooks.sort(key=lambda each: (insists and not each.asks, -each.gain))
     best = best_of(outlooks, least)
     release = best is not None or (insists and outlooks[0].asks)
-    decision: Any = "release" if release else "public" if public.labelled else "stop"
+    decision: Any = "release" if release else "public" if public.labelled and writes else "stop"
     terms = decision, best or outlooks[0], tuple(outlooks), best is not None
     decided = Forecast(*terms, stage.rows, public.labelled)
     if decision == "stop":
@@ -320,14 +345,47 @@ class _Stage:
                 changed = [replace(best, parties=parties, epsilon=options.epsilon)]
                 text = f"{parties} parties with about {self.rows} rows each"
                 found += [f"{text} (gain of {more})" for more in self._paying(changed, least)]
-        labels = f"labels on {FEWEST_LABELLED} public rows or more, whose model is then written at epsilon 0 at least"
-        return [*found, labels]
+        if self._calibration is None:
+            found.append(f"labels on {FEWEST_LABELLED} public rows or more, whose model costs no epsilon")
+        return found or ["nothing that was tried"]
 
     def _paying(self, several: Iterable[JobOptions], least: float) -> Iterator[Outlook]:
         """Yield the outlooks of those options with which a release pays."""
         for options in several:
-            if self.outlook(options, SCREENED).pays(least) and (each := self.outlook(options, WORLDS)).pays(least):
+            hopeful = self.outlook(options, SCREENED).gain > least + _HOPELESS
+            if hopeful and (each := self.outlook(options, WORLDS)).pays(least):
                 yield each
+
+
+def study_options(study: Study, *, anyway: bool) -> JobOptions | None:
+    """Return the options of a run that releases what a study does, or None where no forecast knows its method."""
+    known, alone = study.method in (*METHODS, *LABELLED_METHODS, *RECORD_METHODS), study.method in ALWAYS_JOINT
+    if not study.classes or not known or (alone and not study.public):
+        return None
+    agreed = study.parameters
+    terms: dict[str, Any] = {name: agreed[name] for name in ("colluders", "dropouts", "noise_from") if name in agreed}
+    terms["method"] = study.method
+    if study.method in (*LABELLED_METHODS, *RECORD_METHODS):
+        terms["announced_rows"] = agreed.get("rows")
+    if study.delta:
+        terms["delta"] = study.delta
+    if study.public:
+        terms |= {"reveal": None if alone else "statistic"}
+    return JobOptions(
+        data=study.title,
+        label=study.label,
+        public=study.title,
+        classes=study.classes,
+        parties=len(study.roster),
+        holders=sum(member.holder > 0 for member in study.parties),
+        threshold=study.threshold,
+        unit="record" if study.method in RECORD_METHODS else "party",
+        epsilon=(study.epsilon,),
+        mechanism="gaussian" if study.delta else "discrete-laplace" if study.public else None,
+        learners=("logistic",),
+        anyway=anyway,
+        **terms,
+    ).candidates()[0]
 
 
 def by_record(options: JobOptions) -> list[JobOptions]:

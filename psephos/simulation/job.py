@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal, Unpack
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from psephos.budget import budget_of
 from psephos.curator.evaluation import BINS, calibrated, largest_error
@@ -103,8 +102,7 @@ class Job:
             affordable = [each for each in affordable if SumCharges(each, split).allowed]
             if not affordable:
                 SumCharges(options, split).check()
-        with threadpool_limits(limits=1):  # which threads add what moves last bits, and takes longer for small matrices
-            self.forecast = forecast(affordable, public, progress)
+        self.forecast = forecast(affordable, public, progress)
         self._choose(self.forecast.chosen.options)
         if self.forecast.decision == "public":
             self.method = PUBLIC

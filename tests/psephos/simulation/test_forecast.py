@@ -17,7 +17,7 @@ from psephos.protocol.errors import InvalidParameter, UselessReleaseError
 from psephos.protocol.storage.budget import BudgetFile
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import forecast as module
-from psephos.simulation.forecast import WORLDS, Forecast, Outlook, PlainSums, PublicRows, best_of, forecast
+from psephos.simulation.forecast import SCREENED, WORLDS, Forecast, Outlook, PlainSums, PublicRows, best_of, forecast
 from psephos.simulation.job import Job
 from psephos.simulation.options import COUNTED, JobOptions
 from psephos.simulation.sums import populate
@@ -138,6 +138,7 @@ def test_counted_votes_are_taken_where_they_are_nearly_as_good_and_gain_themselv
         assert taken is not None
         assert taken.method == chosen
     assert best_of([outlook("own-data", 0.9, 0.0)], 0.001) is None
+    assert best_of([replace(best, gains=best.gains[:SCREENED])], 0.001) is None
     mixed = replace(best, gains=np.where(module.KIND == 1, 0.2, 0.0))  # only where the public model is furthest off
     assert best_of([mixed], 0.001) is None
 

@@ -42,6 +42,7 @@ from psephos.protocol.errors import (
     StoreInUseError,
     StudyError,
     TooFewBallotsError,
+    UselessReleaseError,
 )
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
@@ -92,11 +93,13 @@ class Consortium:
             "title": "A study of tests",
             "epsilon": 8.0,
             "protocol": "tally",
+            "anyway": True,
         } | changed
+        forced = ["--anyway"] * bool(options.pop("anyway"))
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
         if options["protocol"] in ("tally", "average"):
             words.append("--curator-noise")
-        psephos("study", "new", self / output, *self.cards, *words, "--trial")
+        psephos("study", "new", self / output, *self.cards, *words, *forced, "--trial")
         return self / output
 
     def join(self, name: str, study: Path, **changed: object) -> str:
@@ -133,6 +136,18 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def consortium(prepared: Path, tmp_path: Path) -> Consortium:
     return Consortium(Path(shutil.copytree(prepared, tmp_path / "all")))
+
+
+def test_a_study_without_a_sure_gain_is_written_only_if_it_is_wanted(consortium: Consortium) -> None:
+    """What is expected follows from the study and its public file: each member is shown the same before it signs."""
+    useless: dict[str, Any] = {"protocol": "statistic", "epsilon": 0.01}
+    with pytest.raises(UselessReleaseError) as refused:
+        consortium.new(anyway=False, **useless)
+    assert refused.value.suggestions
+    assert not (consortium / "study.toml").exists()
+    study = consortium.new(**useless)
+    shown = [consortium.join(name, study) for name in ("lab", "north")]
+    assert all("No gain is sure enough. In simulated worlds of 3 parties" in text for text in shown)
 
 
 @pytest.fixture(scope="module")
