@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 import psephos.data.tables
-import psephos.simulation.sums
 import psephos.specs.noisy
 from psephos.audit.end_to_end import COLLUDERS
 from psephos.audit.neighbours import NO_CHANGE
@@ -23,7 +22,7 @@ from psephos.protocol.grids.error_evaluation import ERROR_WEIGHTS, ErrorGrid, Er
 from psephos.protocol.grids.evaluation import ScoreGrid
 from psephos.protocol.grids.record import RecordGrid
 from psephos.simulation.job import Job
-from psephos.simulation.sums import _Rows
+from psephos.simulation.sums import Trained
 from tests.security.lab.edits import replaced
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -154,29 +153,30 @@ def _order_of_appearance(original: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
-def _blocks(original: Callable[..., Any]) -> Callable[..., Any]:
+def _blocks(original: Any) -> Any:
     """Parties are trained in blocks whose size follows the largest party, to a tolerance by the place in a block."""
 
-    def train(options: Any, split: Split, scaler: Any, public_rows: Any, progress: Any) -> Any:
-        every, voters = original(options, split, scaler, public_rows, progress)
-        step = max(1, 80 // int(split.sizes.max()))
-        for number, (X, y) in enumerate(_Rows(split, scaler)):
+    def parameters(self: Any) -> Any:
+        every, options = original.func(self), self._options
+        step = max(1, 80 // max(len(y) for _, y in self._rows))
+        for number, (X, y) in enumerate(self._rows):
             tolerance = 1e-4 / (1 + number % step)
             ((every[number]),) = train_parties(
-                X, y, [len(y)], classes=len(split.dataset.classes), lam=options.local_lam, tolerance=tolerance
+                X, y, [len(y)], classes=self._classes, lam=options.local_lam, tolerance=tolerance
             )
-        return every, voters
+        return every
 
-    return train
+    return property(parameters)
 
 
 def _seeds_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
     """Local training is seeded by the number of all rows."""
 
-    def train(options: Any, split: Split, *given: Any) -> Any:
-        return original(replace(options, seed=options.seed + int(split.sizes.sum())), split, *given)
+    def init(self: Any, options: Any, rows: Any, *given: Any) -> None:
+        seed = options.seed + sum(len(y) for _, y in rows)
+        original(self, replace(options, seed=seed), rows, *given)
 
-    return train
+    return init
 
 
 # -- 2 and 3: public values that are read off private rows
@@ -228,7 +228,7 @@ def _no_colluders(original: Callable[..., Any]) -> Callable[..., Any]:
     return shares
 
 
-OWN, TRAIN, RECORD = "run --method own-data", psephos.simulation.sums, "run --unit record"
+OWN, RECORD = "run --method own-data", "run --unit record"
 RECORDS, SCORES, ERRORS = ((grid, "contribution", _each_row) for grid in (RecordGrid, ScoreGrid, ErrorGrid))
 WARD, ADDED, REPLACED = f"{RECORD} --record ward", "one person added", "one person replaced"
 NUMBER, SHARES = "evaluate --task regression", (psephos.specs.noisy, "shares_of", _no_colluders)
@@ -268,14 +268,14 @@ COUPLED: dict[str, Sequence[Coupled]] = {
             *RECORDS,
         ),
         Coupled("without a delta", f"{WARD} --mechanism discrete-laplace", ADDED, "own vector", *RECORDS),
-        Coupled("blocks", "run --method avg", "rows removed", "others' parameters", TRAIN, "_train", _blocks),
+        Coupled("blocks", "run --method avg", "rows removed", "others' parameters", Trained, "parameters", _blocks),
         Coupled(
             "local seeds",
             "run --method vote --learners tree,logistic",
             "rows added",
             "others' vectors",
-            TRAIN,
-            "_train",
+            Trained,
+            "__init__",
             _seeds_of_all,
         ),
     ),
