@@ -187,7 +187,7 @@ class NoGainError(PsephosError):
         super().__init__(
             f"a model of the public rows alone is right on {accuracy:.1%} of them by cross-validation, and in "
             f"simulated worlds the parties' step adds {gain:+.2%} (standard deviation {spread:.2%}): psephos run "
-            "--method rehearsed writes that model; more parties, or a larger epsilon, would help"
+            "--method rehearsed writes that model"
         )
         self.accuracy, self.gain, self.spread = accuracy, gain, spread
 
