@@ -21,6 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
 from psephos.curator.ledger import NeighbourCost, Release, costs_together
+from psephos.data.onnx_map import TREES_OPSET, MapGraph
 from psephos.data.tables import Encoding, cells_of, places_of
 from psephos.files import write_atomically
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
@@ -37,7 +38,9 @@ Earlier = Annotated[tuple[Release, ...], Meta(max_length=1000)]  # the time of t
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The contents of a model file: a classifier that is linear in the encoded features.
+    """The contents of a model file: a classifier that is linear in the features of the encoding.
+
+    It is linear in the table's encoded columns where the encoding has no map.
 
     Attributes:
         psephos_model: the format.
@@ -83,8 +86,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The contents of a model file that predicts a number; other fields as in `Model`.
 
-    `ranges` are the smallest and largest value of each of the d numbers, and `bounds` of the prediction: values outside
-    count as the nearer end. `coefficients` is (d,), `intercept` the prediction of a row of zeros.
+    `ranges` are the smallest and largest value of each of the d features, and `bounds` of the prediction: values
+    outside count as the nearer end. `coefficients` is (d,), `intercept` the prediction of a row of zeros.
     """
 
     psephos_model: Literal[1]
@@ -129,22 +132,22 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the encoded features."""
-        return np.array(self.model.encoding.features, dtype=object)
+        """Names of the encoded columns."""
+        return np.array(self.model.encoding.inputs, dtype=object)
 
     @property
     def n_features_in_(self) -> int:
-        """Number of encoded features, d."""
-        return len(self.model.encoding.features)
+        """Number of encoded columns."""
+        return len(self.model.encoding.inputs)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise InvalidParameter: a released model cannot be fitted."""
         raise InvalidParameter("a released model cannot be fitted again: other data needs another release")
 
     def encode(self, X: Any) -> NDArray[np.float64]:
-        """Encode rows as features, float64 (n, d), the input of `model.onnx`; raises DataError."""
+        """Encode rows as numbers, float64 (n, `n_features_in_`), the input of `model.onnx`; raises DataError."""
         if (table := _table(X)) is not None:
-            return self.model.encoding.apply(cells_of(table))
+            return self.model.encoding.encode(cells_of(table))
         try:
             rows: NDArray[np.float64] = check_array(X, dtype=np.float64, ensure_min_samples=0)
         except ValueError as error:
@@ -152,6 +155,10 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
         if rows.shape[1] != self.n_features_in_:
             raise DataError(f"rows have {rows.shape[1]} numbers, but the model takes {self.n_features_in_} features")
         return rows
+
+    def features(self, X: Any) -> NDArray[np.float64]:
+        """Return the features of rows, float64 (n, d): encoded columns, and what a map adds; raises as `encode`."""
+        return self.model.encoding.mapped(self.encode(X))
 
 
 def _table(X: Any) -> Any:
@@ -170,12 +177,17 @@ def _table(X: Any) -> Any:
     return None
 
 
+def best_class(scores: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the number of the class with the largest score of each row, (n,); scores as of `decision_function`."""
+    return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
 class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[misc]
     """A released classifier as a fitted scikit-learn estimator.
 
     Rows are a table with the columns of the training table, among others: a DataFrame of pandas or polars, a table of
-    pyarrow, a dictionary of columns or a list of dictionaries. Or they are encoded features, float64 (n, d), in the
-    order of `feature_names_in_`. Scores are no probabilities, because the noise changes their scale; a model that
+    pyarrow, a dictionary of columns or a list of dictionaries. Or they are encoded columns, float64, in the order of
+    `feature_names_in_`. Scores are no probabilities, because the noise changes their scale; a model that
     `psephos evaluate` has calibrated has `predict_proba`.
     """
 
@@ -191,7 +203,7 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """Coefficients of the encoded features, (1, d) or (K, d)."""
+        """Coefficients of the `features`, (1, d) or (K, d)."""
         return np.array(self.model.coefficients)
 
     @property
@@ -201,7 +213,11 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more; raises as `encode`."""
-        scores: NDArray[np.float64] = self.encode(X) @ self.coef_.T + self.intercept_
+        return self.scores(self.features(X))
+
+    def scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores of rows of `features`, (n, d), as `decision_function`."""
+        scores: NDArray[np.float64] = features @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def class_scores(self, X: Any) -> NDArray[np.float64]:
@@ -211,8 +227,7 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the largest score of each row, (n,); raises as `decision_function`."""
-        scores = self.decision_function(X)
-        return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+        return self.classes_[best_class(self.decision_function(X))]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is `y`, (n,): names of classes, or the numbers or truth values named."""
@@ -243,7 +258,7 @@ class ReleasedRegressor(RegressorMixin, ReleasedEstimator):  # type: ignore[misc
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """Coefficients of the encoded features, (d,)."""
+        """Coefficients of the `features`, (d,)."""
         return np.array(self.model.coefficients)
 
     @property
@@ -253,7 +268,7 @@ class ReleasedRegressor(RegressorMixin, ReleasedEstimator):  # type: ignore[misc
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted number of each row, float64 (n,); raises as `encode`."""
-        rows = np.clip(self.encode(X), *np.array(self.model.ranges).T)
+        rows = np.clip(self.features(X), *np.array(self.model.ranges).T)
         predictions: NDArray[np.float64] = np.clip(rows @ self.coef_ + self.intercept_, *self.model.bounds)
         return predictions
 
@@ -296,24 +311,28 @@ def written_model(model: Model | RegressionModel) -> bytes:
 
 
 def write_onnx(model: Model | RegressionModel, path: Path) -> None:
-    """Write the model as ONNX, in double precision; the encoding of tables is not included.
+    """Write the model as ONNX, in double precision; the encoding of tables is not included, a map of columns is.
 
-    The input is `features`, double (n, d), encoded. The outputs of a classifier are `label`, string (n,), and `scores`,
-    double (n, K); of a regression `prediction`, double (n, 1). A row with a number that is not finite has the label ""
-    or the prediction NaN. Raises InvalidParameter without the package onnx, and OSError.
+    The input is `features`, double (n, d), encoded columns. The outputs of a classifier are `label`, string (n,), and
+    `scores`, double (n, K); of a regression `prediction`, double (n, 1). A row with a number that is not finite has the
+    label "" or the prediction NaN. Raises InvalidParameter without the package onnx, and OSError.
     """
     try:
         from onnx import checker, helper, numpy_helper, parser
     except ImportError:
         raise InvalidParameter("writing ONNX needs the package onnx; in a clone: pip install -e '.[onnx]'") from None
     text, constants = _regression_graph(model) if isinstance(model, RegressionModel) else _classifier_graph(model)
-    graph = parser.parse_graph(text)
+    graph, opsets = parser.parse_graph(text), [helper.make_opsetid("", 13)]
     constants |= {"zero": np.array(0.0), "columns": np.array([1])}
+    if model.encoding.map is not None:
+        mapping, linear = MapGraph(model.encoding.map), list(graph.node)
+        constants |= mapping.constants
+        del graph.node[:]
+        graph.node.extend([*mapping.nodes, *linear])
+        opsets.append(helper.make_opsetid("ai.onnx.ml", TREES_OPSET))
     graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
-    onnx_model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="psephos"
-    )
-    helper.set_model_props(onnx_model, {"features": json.dumps(model.encoding.features), "method": model.method})
+    onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="psephos")
+    helper.set_model_props(onnx_model, {"features": json.dumps(model.encoding.inputs), "method": model.method})
     checker.check_model(onnx_model)
     write_atomically(path, onnx_model.SerializeToString())
 
@@ -327,12 +346,12 @@ _NAN = """
 
 def _classifier_graph(model: Model) -> tuple[str, dict[str, NDArray[Any]]]:
     """Return the ONNX graph of a classifier as text, and its constants."""
-    weights, intercepts = np.array(model.coefficients), np.array(model.intercepts)
+    weights, intercepts, width = np.array(model.coefficients), np.array(model.intercepts), len(model.encoding.inputs)
     if len(model.classes) == 2:  # the first class scores 0
         weights, intercepts = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, *intercepts])
-    classes, width = len(model.classes), weights.shape[1]
-    nodes = """
-        products = MatMul(features, weights)
+    classes, rows = len(model.classes), "features" if model.encoding.map is None else "mapped"
+    nodes = f"""
+        products = MatMul({rows}, weights)
         scores = Add(products, intercepts)
         largest = ArgMax<axis=1, keepdims=0>(scores)
         row = Squeeze(nan, columns)
@@ -352,15 +371,16 @@ def _classifier_graph(model: Model) -> tuple[str, dict[str, NDArray[Any]]]:
 def _regression_graph(model: RegressionModel) -> tuple[str, dict[str, NDArray[Any]]]:
     """Return the graph of a prediction: features clipped to their ranges, and the prediction to its bounds."""
     low, high = np.array(model.ranges).T
-    nodes = """
-        raised = Max(features, low)
+    rows, width = "features" if model.encoding.map is None else "mapped", len(model.encoding.inputs)
+    nodes = f"""
+        raised = Max({rows}, low)
         clipped = Min(raised, high)
         products = MatMul(clipped, coefficients)
         linear = Add(products, intercept)
         within = Clip(linear, smallest, largest)
         prediction = Add(within, nan)
     """
-    graph = f"psephos (double[n, {len(low)}] features) => (double[n, 1] prediction) {{{_NAN}{nodes}}}"
+    graph = f"psephos (double[n, {width}] features) => (double[n, 1] prediction) {{{_NAN}{nodes}}}"
     return graph, {
         "low": low,
         "high": high,

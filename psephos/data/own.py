@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
+from psephos.data.fit_features import FEWEST_FOREST, Features, fit_features
 from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
 from psephos.data.splits import Split, deal_rows
 from psephos.data.tables import (
@@ -84,6 +86,14 @@ class TableOptions(Options):
     text: tuple[str, ...] = _option((), "Columns of numbers that stand for words, such as codes.", name=True)
     held_out: BelowOne = _option(
         0.2, "Share of each party's rows that it does not train on, to measure on; 0 for none."
+    )
+    features: Features = _option(
+        "linear",
+        "What is computed of the columns, by a map fitted to public rows, before a linear model is: nothing more "
+        "(linear), the shares in the trees of a forest (forest, for which public rows need labels), Gaussian kernels "
+        "at public rows (landmarks), products of pairs of columns (products), or random Fourier features (fourier). "
+        f"auto: the log odds of a forest where {FEWEST_FOREST} public rows or more have labels, with one of the latter "
+        "where that is clearly better on them; otherwise linear.",
     )
 
     @property
@@ -374,25 +384,30 @@ class OwnTable:
             shuffled = generator.permutation(private)
             rows_of = deal_rows(shuffled, self._y[shuffled], parties, sizes, concentration, generator)
         encoding, cautions = self._encoding(auxiliary) if agreed is None else (agreed, [])
-        X, y = encoding.apply(self._features), self._y
+        X, y = encoding.encode(self._features), self._y
         schema_samples = self._schema_samples(samples, seed)
         if schema_samples is not None:
             assert self._schema is not None
-            if encoding != self._schema.encoding:
+            if encoding.columns != self._schema.encoding.columns:
                 raise DataError("the schema does not encode rows as agreed: name public rows with --public")
             auxiliary = np.arange(len(X), len(X) + len(schema_samples))
             unlabelled = np.full(len(schema_samples), np.nan if options.predicts_number else -1)
             X, y = np.concatenate([X, schema_samples]), np.concatenate([y, unlabelled])
         held_out = self._held_out(rows_of, X, seed, by_content=by_content)
+        encoding, mapped, note = (
+            (encoding, encoding.mapped(X), "") if agreed else self._mapped(encoding, X, y, auxiliary)
+        )
         names = tuple(encoding.features)
         return Split(
-            Dataset(self.name, X, y, None, None, self.classes, f"the file {self.name}", names),
+            Dataset(self.name, mapped, y, None, None, self.classes, f"the file {self.name}", names),
             seed,
             auxiliary,
             tuple(np.setdiff1d(rows, out) for rows, out in zip(rows_of, held_out, strict=True)),
             np.sort(np.concatenate(held_out)),
             held_out=tuple(held_out),
             encoding=encoding,
+            inputs=X[auxiliary],
+            note=note,
             cautions=tuple(cautions),
             remarks=tuple(self._remarks(rows_of, encoding, X)),
             persons=None if self._persons is None else np.unique(self._persons, return_inverse=True)[1],
@@ -405,6 +420,19 @@ class OwnTable:
             return self._schema.encoding, []
         _check_public(len(auxiliary))
         return Encoding.learn(self._features.iloc[auxiliary], self._options.text)
+
+    def _mapped(
+        self, encoding: Encoding, X: NDArray[np.float64], y: NDArray[Any], auxiliary: NDArray[np.intp]
+    ) -> tuple[Encoding, NDArray[np.float64], str]:
+        """Return the encoding with a map fitted to the public rows alone, all rows mapped, and what was chosen."""
+        features, private = self._options.features, getattr(self._options, "private_auxiliary", False)
+        fitted = fit_features("linear" if private else features, X[auxiliary], y[auxiliary], len(self.classes))
+        if fitted.map is None:
+            return encoding, X, fitted.note
+        encoding = replace(encoding, map=fitted.map)
+        mapped = encoding.mapped(X)
+        mapped[auxiliary] = fitted.rows
+        return encoding, mapped, fitted.note
 
     def _schema_samples(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
         """Draw encoded auxiliary samples from the schema, (N, d); return None if there are public rows."""

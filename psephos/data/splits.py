@@ -39,6 +39,8 @@ class Split:
 
     Attributes, of a user's own table alone:
         encoding: how it was encoded.
+        inputs: the encoded public rows before the encoding's map, float64 (N, d).
+        note: how the map was chosen; "" where nothing had to be chosen.
         cautions: warnings about the public rows.
         remarks: warnings about private rows, which only their holder may read. Shown as `private_remarks`.
         schema: "" without a schema; "encoding" if it determined the encoding; "samples" if the auxiliary samples were
@@ -53,6 +55,8 @@ class Split:
     parties: tuple[Indices, ...]
     test: Indices
     encoding: Encoding | None = None
+    inputs: NDArray[np.float64] | None = None
+    note: str = ""
     cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     schema: Literal["", "encoding", "samples"] = ""

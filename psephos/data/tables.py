@@ -24,6 +24,7 @@ from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from psephos.data.datasets import content_of
+from psephos.data.feature_map import FeatureMap
 from psephos.options import join_list, words_for
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 from psephos.protocol.names import confusable, plain
@@ -381,15 +382,34 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
         return [f"{self.name}={value}" for value in self.values] if self.kind == "text" else [self.name]
 
 
-class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the rows of a table become numbers: the same for every party and for every user of the model."""
+class Encoding(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the rows of a table become numbers: the same for every party and for every user of the model.
+
+    Attributes:
+        columns: the columns of the table.
+        map: computes further features of the encoded columns; None for none.
+    """
 
     columns: tuple[Column, ...]
+    map: FeatureMap | None = None
+
+    def __post_init__(self) -> None:
+        if self.map is None:
+            return
+        if len(self.map.means) != len(self.inputs):
+            raise ValueError(f"the feature map is not one of {len(self.inputs)} encoded columns")
+        if len(set(self.features)) < len(self.features):
+            raise ValueError("a column has the name of a feature that the map adds")
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the encoded columns, in order, before the map."""
+        return [name for column in self.columns for name in column.features]
 
     @property
     def features(self) -> list[str]:
         """Names of all features, in order."""
-        return [name for column in self.columns for name in column.features]
+        return self.inputs + ([] if self.map is None else self.map.features)
 
     @property
     def summary(self) -> list[tuple[str, str]]:
@@ -411,7 +431,16 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         return cls(tuple(columns)), cautions
 
     def apply(self, table: pd.DataFrame) -> NDArray[np.float64]:
-        """Encode rows as numbers, float64 (n, d); raises DataError if a column is missing or a cell of another kind.
+        """Return the features of rows, float64 (n, d); raises as `encode`."""
+        return self.mapped(self.encode(table))
+
+    def mapped(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the features of encoded rows, (n, `inputs`), float64 (n, d)."""
+        return X if self.map is None else self.map.apply(X)
+
+    def encode(self, table: pd.DataFrame) -> NDArray[np.float64]:
+        """Encode columns as numbers, float64 (n, `inputs`); raises DataError if one is missing or a cell of another
+        kind.
 
         The message has the line number but not the cell, which may be private.
         """

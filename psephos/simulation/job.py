@@ -36,6 +36,7 @@ from psephos.model import (
     RegressionModel,
     ReleasedClassifier,
     ReleasedRegressor,
+    best_class,
     write_onnx,
     written_model,
 )
@@ -124,6 +125,7 @@ class Job:
         tested = f" and {len(split.test)} held out to measure on"
         lines = [f"{split.dataset.name}: {counts}{tested}; classes {', '.join(split.dataset.classes)}"]
         lines += [f"  {name}: {words}" for name, words in split.encoding.summary]
+        lines += [f"  features: {split.note}"] if split.note else []
         warnings = [f"WARNING: {text}" for text in self.warnings_about_data]
         return [*lines, *warnings]
 
@@ -175,7 +177,8 @@ class Job:
             return None
         data = self.split.dataset
         names = np.array(data.classes)[data.y_train[rows]]
-        return float(ReleasedClassifier(model).score(data.X_train[rows], names))
+        released = ReleasedClassifier(model)
+        return float(np.mean(released.classes_[best_class(released.scores(data.X_train[rows]))] == names))
 
 
 def write_release(
@@ -444,6 +447,7 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions):
         return super().readers | {
             "largest_error": (numeric, "a model that predicts a number"),
             "bins": (not numeric, classes),
+            "features": (False, "psephos run: a model contains its features"),
             "classes": (not numeric, classes),
             "other_labels": (not numeric or self.other_labels == "drop", classes),
         }

@@ -20,6 +20,7 @@ from psephos.curator.record import ROWS_PER_PARTY
 from psephos.curator.rehearsed import REHEARSED_ROWS
 from psephos.curator.statistic import SOURCE_OF, MechanismName
 from psephos.data.datasets import Dataset
+from psephos.data.fit_features import Features
 from psephos.data.own import OwnTable
 from psephos.data.partition import DataOptions, one_of
 from psephos.data.splits import Split
@@ -483,6 +484,7 @@ class TallyOptions(JointNoiseOptions, SumOptions):
             "noise_from": (self.joint and not steps, "a statistic of votes or of own rows with --reveal statistic"),
             "loss": alpha,
             "protect_auxiliary": alpha,
+            "features": (not self.protect_auxiliary, "public rows that are not private"),
             "announced_rows": (self.reads_announced_rows, "--data, --unit record or --method rehearsed"),
             "class_shares": (not steps and not self.protect_auxiliary, labels),
         }
@@ -611,6 +613,7 @@ class JobOptions(TallyOptions):
         objects=True,
     )
     draws: int | None = option(1)
+    features: Features = option("auto")
 
     def check(self) -> None:
         if len(self.epsilon) != 1 or self.draws != 1:
