@@ -273,6 +273,34 @@ class ReleasedRegressor(RegressorMixin, ReleasedEstimator):  # type: ignore[misc
         return predictions
 
 
+def reliance(
+    released: ReleasedClassifier | ReleasedRegressor, inputs: NDArray[np.float64]
+) -> tuple[dict[str, float], int]:
+    """Measure how predictions change when a column's values are permuted among rows (permutation importance).
+
+    Args:
+        inputs: encoded rows, float64 (N, `n_features_in_`).
+
+    Returns:
+        For each column of the table the share of rows whose class changes, or the mean magnitude by which the number
+        changes; and the number of rows that were taken for it.
+    """
+    columns = released.model.encoding.columns
+    rows = inputs[: max(10, min(_RELIANCE_ROWS, 100 * _RELIANCE_ROWS // len(columns)))]
+    order = np.random.RandomState(0).permutation(len(rows))
+    before, changes, first = released.predict(rows), {}, 0
+    for column in columns:
+        width, permuted = len(column.features), rows.copy()
+        permuted[:, first : first + width] = rows[order, first : first + width]
+        after, first = released.predict(permuted), first + width
+        changed = after != before if isinstance(released, ReleasedClassifier) else np.abs(after - before)
+        changes[column.name] = float(np.mean(changed))
+    return changes, len(rows)
+
+
+_RELIANCE_ROWS = 300  # the most rows on which `reliance` is measured; fewer where there are many columns
+
+
 class _Task(Struct):
     """The field of a model file that says what it predicts."""
 

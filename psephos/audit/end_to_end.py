@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +39,7 @@ from psephos.audit.neighbours import (
 )
 from psephos.curator.ledger import Release
 from psephos.curator.psgd.agreement import agree
+from psephos.data.fit_features import Features, fit_features
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.splits import Split
@@ -81,6 +83,9 @@ DERIVED = ("coefficients", "intercepts", "intercept", "weights")
 
 DERIVED_LINES = re.compile(
     r"right on [\d.]+% of the public rows"
+    r"|public rows change class"
+    r"|in the mean of \d+ public rows"
+    r"|is in the model file, of "
     r"|signal, from this release"
     r"|The noise hides what was learned"
 )
@@ -315,15 +320,20 @@ def run_pathak(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
 # -- evaluation
 
 
-def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier | ReleasedRegressor:
+def _fixed_model(
+    options: EvaluationOptions, split: Split, features: Features = "linear"
+) -> ReleasedClassifier | ReleasedRegressor:
     assert split.encoding is not None
-    classes, public = split.dataset.classes, np.asarray(split.X_auxiliary, dtype=np.float64)
+    assert split.inputs is not None
+    classes = split.dataset.classes
+    fitted = fit_features(features, split.inputs, split.public_labels, len(classes))
+    public = fitted.rows
     rows = len(classes) if len(classes) > 2 else 1
     weights = np.random.default_rng(0).normal(size=(rows, public.shape[1]))
     weights /= np.abs(public).max(axis=0) + 1.0
     common: dict[str, Any] = {
         "psephos_model": 1,
-        "encoding": split.encoding,
+        "encoding": msgspec.structs.replace(split.encoding, map=fitted.map),
         "method": "fixed",
         "parties": options.parties,
         "release": Release("discrete-laplace", 1.0, 0.0, options.unit),
@@ -347,10 +357,10 @@ def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier
     )
 
 
-def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+def run_evaluation(table: PartyTable, directory: Path, *, features: Features = "linear", **chosen: Any) -> RunRecord:
     """Run `psephos evaluate` on a model whose coefficients are fixed numbers."""
     options = EvaluationOptions(**_options(table, directory, {"workers": 1, "epsilon": 1.0}, chosen))
-    run = EvaluationRun(options, _fixed_model(*load_split(options)))
+    run = EvaluationRun(options, _fixed_model(*load_split(options), features))
     _, record = _record_run(run, "errors" if options.predicts_number else "histogram")
     record.public["public files"] = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
     return record
@@ -588,6 +598,12 @@ OF_THE_SYNTHETIC_TABLE = (
     "simulate tally",
     "simulate tally --reveal statistic",
     "run --method own-data --other-labels drop",
+    "run --method own-data --features products",
+    "run --method vote --features landmarks --learners tree",
+    "run --unit record --features fourier",
+    "run --unit record --features auto",
+    "run --task regression --label score --features products",
+    "evaluate --features products",
     "run --unit record --text code",
     "run --unit record --record ward",
     "run --unit record --record ward --mechanism discrete-laplace",

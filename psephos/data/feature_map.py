@@ -43,8 +43,8 @@ _MOST_WEIGHT = (
 )  # the largest sum of a direction's magnitudes: times 2^14, the largest entry of a row, below 2^53
 _BLOCK = 4096  # rows that are mapped at a time
 
-Finite = Annotated[float, Meta(ge=-1e100, le=1e100)]
-Spread = Annotated[float, Meta(ge=1e-100, le=1e100)]
+Finite = Annotated[float, Meta(ge=-1e101, le=1e101)]  # numbers of a table are at most 1e100
+Spread = Annotated[float, Meta(ge=1e-100, le=1e101)]
 Entry = Annotated[int, Meta(ge=-CLIP * UNIT, le=CLIP * UNIT)]
 Row = Annotated[tuple[Entry, ...], Meta(min_length=1)]
 Weights = Annotated[tuple[Annotated[int, Meta(ge=-(1 << 30), le=1 << 30)], ...], Meta(min_length=1)]
@@ -115,7 +115,7 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
     """
 
     gives: Literal["log-odds", "trees"]
-    width: Annotated[int, Meta(ge=1, le=1000)]
+    width: Annotated[int, Meta(ge=1)]
     trees: Annotated[tuple[Tree, ...], Meta(min_length=1, max_length=1000)]
 
     def __post_init__(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.feature_map import (
+    MOST_COLUMNS,
     MOST_NUMBERS,
     UNIT,
     Block,
@@ -37,9 +38,14 @@ _TREES, _LEAVES, _SMALLEST_LEAF = 200, 128, 2  # of the forest whose log odds ar
 _SHOWN_TREES, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF = 80, 16, 4  # of that with one column for each tree
 _LANDMARKS, _WAVES, _COMPONENTS = 150, 60, 10
 _MOST_ROWS = 1000  # public rows that bandwidths are measured on and maps are compared on
-_FOLDS, _REGULARISATION = 5, 0.3  # of the logistic regressions that compare maps
+_FOLDS, _REGULARISATION = 5, (0.003, 0.03, 0.3)  # of the logistic regressions that compare maps
 _BANDWIDTHS = (0.1, 0.3, 1.0)  # squares, as shares of the median squared distance of two public rows
+_LEAST_DEVIATION = 1e-100  # columns with less are constant
 _STREAM = 53  # the key of the Philox stream that waves and samples of public rows are drawn from
+
+
+Fitted: TypeAlias = tuple[Block, Array | None]
+"""A block, and its columns of the rows with known labels, (n, e), where these are not what it gives for other rows."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,8 @@ class FittedMap:
 
     Attributes:
         map: None where the columns alone are features.
-        rows: the mapped public rows, (N, d + e): as `FeatureMap.apply`, except that the log odds of a row that the
-            forest was grown on are those of the trees grown without it.
+        rows: the mapped public rows, (N, d + e): as `FeatureMap.apply`, except that a forest's columns of a row that
+            it was grown on follow from the trees grown without that row, so that they do not know its label.
         note: what was chosen and why, one line; "" if nothing had to be chosen.
     """
 
@@ -61,9 +67,9 @@ class FittedMap:
 def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) -> FittedMap:
     """Fit a map to public rows, the same for the same rows and versions of NumPy and scikit-learn.
 
-    `auto` takes the log odds of a forest where `FEWEST_FOREST` rows of two classes have labels, and with it products,
-    Fourier features or landmarks where the cross-validated log loss of a logistic regression is smaller by `MARGIN` of
-    its standard errors; otherwise nothing.
+    `auto` takes the log odds of a forest where `FEWEST_FOREST` rows of two classes have labels, and with it trees,
+    products, Fourier features or landmarks where the cross-validated log loss of a logistic regression is smaller by
+    `MARGIN` of its standard errors; otherwise nothing.
 
     Args:
         X: encoded public rows, float64 (N, d).
@@ -88,7 +94,7 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
     fitter = _Fitter(X, y, known if labelled else known[:0], classes)
     if features == "auto":
         return fitter.chosen()
-    fits: dict[str, Callable[[], Block]] = {
+    fits: dict[str, Callable[[], Fitted]] = {
         "forest": fitter.trees,
         "landmarks": fitter.landmarks,
         "products": fitter.products,
@@ -102,7 +108,7 @@ class _Fitter:
 
     def __init__(self, X: Array, y: NDArray[Any], known: NDArray[np.intp], classes: int) -> None:
         means, deviations = X.mean(axis=0), X.std(axis=0)
-        constant = deviations <= 16 * np.finfo(float).eps * np.abs(X).max(axis=0)
+        constant = deviations <= np.maximum(16 * np.finfo(float).eps * np.abs(X).max(axis=0), _LEAST_DEVIATION)
         self.scale = tuple(means.tolist()), tuple(np.where(constant, 1.0, deviations).tolist())
         self.X, self.known, self.classes = X, known, classes
         self.rows = FeatureMap(*self.scale, blocks=(Products(((0,) * X.shape[1],)),)).integers(X)
@@ -114,36 +120,50 @@ class _Fitter:
         self.points = self.rows[np.sort(order[: min(_LANDMARKS, self.most)])]
         self.compared = np.sort(self.stream.permutation(len(known))[:_MOST_ROWS])
 
-    def fitted(self, blocks: list[Block], votes: Array | None = None, note: str = "") -> FittedMap:
-        """Return the map of these blocks; `votes`: what the first gives for the rows that the forest was grown on."""
-        fitted = FeatureMap(*self.scale, blocks=tuple(blocks))
-        rows = fitted.apply(self.X)
-        if votes is not None:
-            width = self.X.shape[1]
-            rows[self.known, width : width + votes.shape[1]] = votes
+    def fitted(self, blocks: list[Fitted], note: str = "") -> FittedMap:
+        """Return the map of these blocks; a block comes with its columns of the rows that it was grown on, if any."""
+        fitted = FeatureMap(*self.scale, blocks=tuple(block for block, _ in blocks))
+        rows, first = fitted.apply(self.X), self.X.shape[1]
+        for block, known in blocks:
+            width = len(block.features)
+            if known is not None:
+                rows[self.known, first : first + width] = known
+            first += width
         return FittedMap(fitted, rows, note)
 
     # -- the choice
 
     def chosen(self) -> FittedMap:
         """Return the log odds of a forest, with another block where that is better by a clear margin."""
-        forest, votes = self.log_odds()
         rows = self.rows[self.known][self.compared]
-        columns = np.concatenate([rows / UNIT, votes[self.compared]], axis=1)
-        least = self.losses(columns)
-        best: tuple[float, Block | None] = 0.0, None
-        fits: list[Callable[[], Block]] = [self.products, self.fourier, self.landmarks]
-        for fit in fits:
+        blocks = [self.log_odds()]
+        columns = np.concatenate([rows / UNIT, self._known_columns(blocks[0])], axis=1)
+        fits: list[Callable[[], Fitted]] = [self.trees, self.products, self.fourier, self.landmarks]
+        comparable = np.sort(np.bincount(self.labels[self.compared]))[-2:].min() > 1  # two classes outside every fold
+        losses, best = self.losses(columns) if comparable else np.empty(0), 0.0
+        for fit in fits if comparable else []:
             block = fit()
-            gain = least - self.losses(np.concatenate([columns, block.apply(rows)], axis=1))
-            if gain.mean() > MARGIN * gain.std() / np.sqrt(len(gain)) and gain.mean() > best[0]:
-                best = float(gain.mean()), block
-        blocks: list[Block] = [forest] if best[1] is None else [forest, best[1]]
-        note = "chosen on the public rows alone (--features auto): the columns, and "
-        return self.fitted(blocks, votes, note + FeatureMap(*self.scale, blocks=tuple(blocks)).summary)
+            gain = losses - self.losses(np.concatenate([columns, self._known_columns(block)], axis=1))
+            if gain.mean() > max(best, MARGIN * gain.std() / np.sqrt(len(gain))):
+                best, blocks = float(gain.mean()), [blocks[0], block]
+        fitted = self.fitted(blocks)
+        assert fitted.map is not None
+        note = f"the columns and {fitted.map.summary}, chosen on the public rows alone (--features auto)"
+        return replace(fitted, note=note)
+
+    def _known_columns(self, block: Fitted) -> Array:
+        """Return a block's columns of the compared rows, (n, e)."""
+        if block[1] is not None:
+            return block[1][self.compared]
+        return block[0].apply(self.rows[self.known][self.compared])
 
     def losses(self, columns: Array) -> Array:
-        """Return the log loss of each compared row by a logistic regression on the others' folds, (n,)."""
+        """Return the log loss of each compared row by a logistic regression on the others' folds, (n,), with the
+        regularisation that has the least mean loss.
+        """
+        return min((self._losses(columns, strength) for strength in _REGULARISATION), key=np.mean)
+
+    def _losses(self, columns: Array, strength: float) -> Array:
         from sklearn.linear_model import LogisticRegression
 
         labels, losses = self.labels[self.compared], np.empty(len(columns))
@@ -152,31 +172,43 @@ class _Fitter:
             train, test = folds != fold, folds == fold
             mean, spread = columns[train].mean(axis=0), columns[train].std(axis=0) + 1e-9
             scaled, shares = (columns - mean) / spread, np.zeros((test.sum(), self.classes))
-            model = LogisticRegression(C=_REGULARISATION, max_iter=300).fit(scaled[train], labels[train])
+            model = LogisticRegression(C=strength, max_iter=300).fit(scaled[train], labels[train])
             shares[:, model.classes_] = model.predict_proba(scaled[test])
             losses[test] = -np.log(np.maximum(shares[np.arange(len(shares)), labels[test]], 1e-4))
         return losses
 
     # -- forests
 
-    def log_odds(self) -> tuple[Forest, Array]:
-        """Return a forest that gives its log odds, and those of the rows that it was grown on, out of bag, (n, k)."""
-        model = self._grown(_TREES, _LEAVES, _SMALLEST_LEAF)
-        forest = self._forest(model, "log-odds")
-        rows = self.rows[self.known]
-        votes, trees = np.zeros((len(rows), forest.width), dtype=np.int64), np.zeros((len(rows), 1), dtype=np.int64)
-        for tree, drawn in zip(forest.trees, model.estimators_samples_, strict=True):
-            without = np.setdiff1d(np.arange(len(rows)), drawn)
-            votes[without] += tree.leaves(rows[without], forest.width)
-            trees[without] += 1
-        never = trees[:, 0] == 0  # a row that every tree has drawn: the frequencies of the classes
-        shares = np.bincount(self.labels, minlength=self.classes) / len(rows)
-        votes[never], trees[never] = np.rint(UNIT * shares[-forest.width :]), 1
-        return forest, log_odds(votes, trees)
+    def log_odds(self) -> Fitted:
+        """Return a forest that gives its log odds."""
+        return self._forest("log-odds", _TREES, _LEAVES, _SMALLEST_LEAF)
 
-    def trees(self) -> Forest:
+    def trees(self) -> Fitted:
         """Return a smaller forest that gives the shares in each tree."""
-        return self._forest(self._grown(_SHOWN_TREES, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF), "trees")
+        trees = max(1, min(_SHOWN_TREES, MOST_COLUMNS // 2 // self.classes))
+        return self._forest("trees", trees, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF)
+
+    def _forest(self, gives: Literal["log-odds", "trees"], trees: int, leaves: int, smallest: int) -> Fitted:
+        """Return a forest, and its columns of the rows that it was grown on, (n, e), which no row's own label reaches:
+        trees that drew a row count as the mean of those that did not.
+        """
+        model = self._grown(trees, leaves, smallest)
+        width, rows = 1 if self.classes == 2 else self.classes, self.rows[self.known]
+        exported = (_exported(one.tree_, model.classes_, self.classes, width) for one in model.estimators_)
+        forest = Forest(gives, width, tuple(exported))
+        without = np.ones((len(rows), len(forest.trees), 1), dtype=bool)
+        votes, counts = np.zeros((len(rows), width), dtype=np.int64), np.zeros((len(rows), 1), dtype=np.int64)
+        for number, (tree, drawn) in enumerate(zip(forest.trees, model.estimators_samples_, strict=True)):
+            without[drawn, number] = False
+            votes += tree.leaves(rows, width) * without[:, number]
+            counts += without[:, number]
+        never = counts[:, 0] == 0  # every tree drew these rows: they count as undecided
+        votes[never], counts[never] = UNIT // self.classes, 1
+        if gives == "log-odds":
+            return forest, log_odds(votes, counts)
+        values = forest.apply(rows).reshape(len(rows), -1, width)
+        shares = np.where(without, values, (votes / counts / UNIT)[:, None, :])
+        return forest, shares.reshape(len(rows), -1)
 
     def _grown(self, trees: int, leaves: int, smallest: int) -> Any:
         """Return scikit-learn's forest, of at most half the numbers that a map may have."""
@@ -187,44 +219,38 @@ class _Fitter:
             trees, max_leaf_nodes=min(leaves, most), min_samples_leaf=smallest, random_state=0, n_jobs=1
         ).fit(self.rows[self.known], self.labels)
 
-    def _forest(self, model: Any, gives: Literal["log-odds", "trees"]) -> Forest:
-        width = 1 if self.classes == 2 else self.classes
-        trees = tuple(_exported(one.tree_, model.classes_, self.classes, width) for one in model.estimators_)
-        return Forest(gives, width, trees)
-
     # -- functions of the columns alone
 
-    def landmarks(self) -> Landmarks:
+    def landmarks(self) -> Fitted:
         """Return Gaussian kernels at public rows: of the bandwidth with the least log loss, or of the median one."""
         median = self._median_distance()
         points = tuple(map(tuple, self.points.tolist()))
         candidates = [Landmarks(points, 1 / (share * median)) for share in _BANDWIDTHS]
         if not len(self.known):
-            return candidates[-1]
+            return candidates[-1], None
         rows = self.rows[self.known][self.compared]
         losses = [float(self.losses(np.c_[rows / UNIT, one.apply(rows)]).mean()) for one in candidates]
-        return candidates[int(np.argmin(losses))]
+        return candidates[int(np.argmin(losses))], None
 
-    def fourier(self) -> Fourier:
+    def fourier(self) -> Fitted:
         """Return random Fourier features of the Gaussian kernel with the median bandwidth."""
         spread = np.sqrt(2 / self._median_distance()) / (2 * np.pi)
         waves = min(_WAVES, self.most)
         directions = self.stream.standard_normal((waves, self.rows.shape[1])) * spread
         phases = self.stream.randint(0, UNIT**2, size=waves)
-        return Fourier(_whole(directions), tuple(phases.tolist()))
+        return Fourier(_whole(directions), tuple(phases.tolist())), None
 
-    def products(self) -> Products:
+    def products(self) -> Fitted:
         """Return products of the columns, or of their leading principal components where there are many."""
         width = self.rows.shape[1]
         if width <= _COMPONENTS:
-            return Products(_whole(np.eye(width)))
+            return Products(_whole(np.eye(width))), None
         rows = self.rows / UNIT
         _, values, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-        kept = values[:_COMPONENTS] > 1e-9 * values[0]
-        deviations = values[:_COMPONENTS][kept] / np.sqrt(len(rows))
-        axes = axes[:_COMPONENTS][kept]
+        deviations = np.maximum(values[:_COMPONENTS] / np.sqrt(len(rows)), 0.01)
+        axes = axes[:_COMPONENTS]
         signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])  # which an SVD leaves open
-        return Products(_whole(axes * (signs / deviations)[:, None]))
+        return Products(_whole(axes * (signs / deviations)[:, None])), None
 
     def _median_distance(self) -> float:
         """Return the median of the squared distances of two sampled public rows, in squared deviations."""

@@ -114,8 +114,9 @@ class TableOptions(Options):
     def check_table(self) -> None:
         """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
         if self.data is None:
+            defaults = {one.name: one.default for one in fields(self)}
             for one in fields(TableOptions):
-                if getattr(self, one.name) != one.default:
+                if getattr(self, one.name) != defaults[one.name]:
                     name = one.name.replace("_", "-")
                     raise InvalidParameter(f"--{name} is about your own table: name it with --data FILE")
             if self.predicts_number:

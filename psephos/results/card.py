@@ -6,13 +6,16 @@ import re
 from collections.abc import Sequence
 
 from psephos.data.splits import Split
-from psephos.model import Model, RegressionModel
+from psephos.data.tables import Encoding
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, reliance, written_model
 from psephos.results.base import Fact
 from psephos.results.budget import budget_text
 from psephos.results.runs import TallyResult
 from psephos.results.scores import RegressionResult
 from psephos.results.trust import cost_text, facts
 
+_RELIANCE = "Which columns matter, on the public rows alone, when their values are permuted among these rows"
+_MOST_RELIANCE = 20  # columns that are listed
 _NAMED = "that the public rows, their labels and the names of the classes may be known: whoever ran this said so."
 
 
@@ -88,6 +91,8 @@ def model_card(
             ("Who could learn what", [*learned, Fact("learns", "whoever ran this", everything)]),
             ("How a row becomes numbers", [_encoded_by(split), encoded]),
             ("", columns),
+            ("", _size_of(model)),
+            (_RELIANCE, _reliance_rows(model, split)),
             ("", [f"{text}." for text in split.cautions]),
             ("What was not checked", [f"{fact.value}." for fact in trust if fact.topic == "unchecked" and asked]),
             ("", [_NAMED] * (split.encoding is not None)),
@@ -103,7 +108,7 @@ def _introduction(model: Model | RegressionModel, result: TallyResult | Regressi
             f"{result.auxiliary} rows that are public alone (no gain of a private release was sure enough, so none of "
             f"the {who} was asked for anything)"
         )
-    features = f"{len(model.encoding.features)} features"
+    features = _features(model.encoding)
     use = f"learned from {who} by Psephos. psephos predict and psephos.load_model use it."
     if isinstance(model, Model):
         return (
@@ -116,6 +121,38 @@ def _introduction(model: Model | RegressionModel, result: TallyResult | Regressi
         f"{high:.4g}, the smallest and the largest public label; a feature far outside the range of the public rows "
         "counts as less far outside."
     )
+
+
+def _features(encoding: Encoding) -> str:
+    """Return of what a model is linear: where there is a map, this is not the columns of the table."""
+    if encoding.map is None:
+        return f"{len(encoding.features)} features"
+    return (
+        f"{len(encoding.features)} features, {len(encoding.inputs)} encoded columns and {encoding.map.summary} (so it "
+        "is not linear in the columns alone),"
+    )
+
+
+def _size_of(model: Model | RegressionModel) -> list[str]:
+    if model.encoding.map is None:
+        return []
+    digest = model.encoding.map.digest.hex()[:16]
+    return [
+        f"The map from columns to features ({digest}) is in the model file, of {len(written_model(model)):,} bytes."
+    ]
+
+
+def _reliance_rows(model: Model | RegressionModel, split: Split) -> list[Fact]:
+    """Return how much a model that is not linear in the columns relies on each of them, the most important ones."""
+    if model.encoding.map is None or split.inputs is None:
+        return []
+    released = ReleasedClassifier(model) if isinstance(model, Model) else ReleasedRegressor(model)
+    shares, count = reliance(released, split.inputs)
+    changes = (
+        "{:.1%} of {} public rows change class" if isinstance(model, Model) else "{:.4g}, in the mean of {} public rows"
+    )
+    most = sorted(shares.items(), key=lambda one: -one[1])[:_MOST_RELIANCE]
+    return [Fact("column", name, changes.format(share, count)) for name, share in most]
 
 
 def _encoded_by(split: Split) -> str:

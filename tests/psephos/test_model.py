@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 import psephos
 from psephos.cli.main import build
 from psephos.curator.ledger import Release, costs_together
+from psephos.data.fit_features import Features, fit_features
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError, PsephosError
@@ -49,20 +50,34 @@ def model(classes: tuple[str, ...] = ("ill", "well"), seed: int = 0) -> Model:
     )
 
 
+KINDS: tuple[Features, ...] = ("auto", "forest", "landmarks", "products", "fourier")
+
+
+def mapped(released: Model, kind: Features) -> Model:
+    """The model with a feature map of this kind, fitted to random rows."""
+    generator, classes = np.random.default_rng(3), len(released.classes)
+    X, y = generator.normal(size=(60, 4)) * [20, 1, 1, 9], generator.integers(classes, size=60)
+    encoding = msgspec.structs.replace(ENCODING, map=fit_features(kind, X, y, classes).map)
+    coefficients = generator.normal(size=(len(released.coefficients), len(encoding.features)))
+    return msgspec.structs.replace(released, encoding=encoding, coefficients=tuple(map(tuple, coefficients.tolist())))
+
+
 MANY = (replace(RELEASE, protects=PrivacyUnit("record")),) * 1001
 MODELS = [model(), model(("a", "b", "ä")), model(tuple("abcdefg"))]
+MAPPED = [mapped(model(classes), kind) for classes in (("ill", "well"), ("a", "b", "ä")) for kind in KINDS]
 TABLE = pd.DataFrame({"more": [1, 2, 3], "seen": ["1970-01-02", "", "1970-01-11"], "city": ["Oslo", "Rome", None],
                       "age": [41.5, np.nan, -3]})  # fmt: skip
 ROWS = np.array([[41.5, 0, 1, 1], [40, 0, 0, 0], [-3, 0, 0, 10]])
 
 
-@pytest.mark.parametrize("released", MODELS)
+@pytest.mark.parametrize("released", [*MODELS, *MAPPED])
 def test_a_model_is_read_back_bit_for_bit(released: Model, tmp_path: Path) -> None:
     (tmp_path / MODEL_FILE).write_bytes(written_model(released))
     for path in (tmp_path, tmp_path / MODEL_FILE, str(tmp_path)):
         assert psephos.load_model(path).model == released
     classifier = load_model(tmp_path)
-    scores = ROWS @ np.array(released.coefficients).T + released.intercepts
+    features = released.encoding.mapped(ROWS)
+    scores = features @ np.array(released.coefficients).T + released.intercepts
     assert (classifier.decision_function(ROWS) == (scores[:, 0] if scores.shape[1] == 1 else scores)).all()
     places = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
     assert classifier.predict(ROWS).tolist() == [released.classes[place] for place in places]
@@ -127,6 +142,7 @@ def changed(**fields: Any) -> bytes:
     return json.dumps(json.loads(written_model(MODELS[0])) | fields).encode()
 
 
+COLUMN = {"name": "x", "kind": "number"}
 HOSTILE: dict[str, bytes] = {
     "empty": b"",
     "truncated": written_model(MODELS[0])[:-40],
@@ -155,6 +171,10 @@ HOSTILE: dict[str, bytes] = {
     "many releases": written_model(
         msgspec.structs.replace(MODELS[0], release=MANY[0], earlier=MANY, together=costs_together(MANY + MANY[:1]))
     ),
+    "a map of other columns": changed(
+        encoding=json.loads(written_model(MAPPED[0]))["encoding"] | {"columns": [COLUMN]}
+    ),
+    "a map without coefficients": changed(encoding=json.loads(written_model(MAPPED[0]))["encoding"]),
     "epsilon 0": changed(release=json.loads(written_model(MODELS[0]))["release"] | {"epsilon": 0}),
 }
 
@@ -181,7 +201,11 @@ def test_a_damaged_file_is_refused_or_a_model(data: st.DataObject) -> None:
         assert np.isfinite(classifier.decision_function(np.zeros((1, classifier.n_features_in_)))).all()
 
 
-@pytest.mark.parametrize("released", MODELS)
+def test_a_model_without_a_map_has_no_field_for_it() -> None:
+    assert json.loads(written_model(MODELS[0]))["encoding"].keys() == {"columns"}
+
+
+@pytest.mark.parametrize("released", [*MODELS, *MAPPED])
 def test_onnx_and_estimator_agree(released: Model, tmp_path: Path) -> None:
     """In onnxruntime, of the table's own columns encoded, and of any numbers."""
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -200,7 +224,7 @@ def test_onnx_and_estimator_agree(released: Model, tmp_path: Path) -> None:
         assert (labels, last) == (classifier.predict(rows).tolist(), "")
     (argument,) = session.get_inputs()
     assert (argument.name, argument.type, argument.shape) == ("features", "tensor(double)", ["n", 4])
-    assert json.loads(session.get_modelmeta().custom_metadata_map["features"]) == ENCODING.features
+    assert json.loads(session.get_modelmeta().custom_metadata_map["features"]) == ENCODING.inputs
 
 
 # -- psephos predict

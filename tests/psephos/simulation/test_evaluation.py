@@ -77,7 +77,7 @@ def test_the_opened_sum_gives_the_accuracy_of_the_held_out_rows(
     X, y = np.concatenate([one[0] for one in rows]), np.concatenate([one[1] for one in rows])
     assert result.tally_equals_plaintext
     assert 0.1 * ROWS < len(y) < 0.3 * ROWS
-    exact = np.equal(classifier.decision_function(X[:, :-1]) > 0, y).mean()
+    exact = np.equal(classifier.scores(X[:, :-1]) > 0, y).mean()
     assert result.accuracy.value is not None
     assert result.accuracy.error is not None
     assert abs(result.accuracy.value - exact) < 6 * result.accuracy.error

@@ -121,10 +121,11 @@ def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_p
 
 
 def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) -> None:
-    job = Job(options(patients(tmp_path / "t.csv"), method="statistic"))
+    path = patients(tmp_path / "t.csv")
+    job = Job(options(path, method="statistic"))
     result = job.run()
     job.write(result, tmp_path)
-    predicted = psephos.load_model(tmp_path).predict(job.split.X_test)
+    predicted = psephos.load_model(tmp_path).predict(read_table(path).iloc[job.split.test])
     right = np.mean(predicted == np.array(["ill", "well"])[job.split.y_test])
     assert right == pytest.approx(result.accuracy["statistic"].private)
     assert f"right on {right:.1%} of {len(predicted)} held-out rows" in result.page().text("answer")

@@ -64,7 +64,7 @@ def test_a_rehearsed_step_is_released_with_its_card(
     out.mkdir()
     away: dict[str, Any] = {"absent": 0.05, "dropouts": 3, "colluders": 2} if mechanism is None else {"colluders": 1}
     there = PARTIES - away.get("dropouts", 0)
-    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,), **away))
+    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,), features="linear", **away))
     result = job.run()
     job.write(result, out)
     release = result.privacy["rehearsed"]

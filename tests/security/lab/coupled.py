@@ -191,6 +191,15 @@ def _learned_on_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return encoding
 
 
+def _fitted_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The feature map is fitted to every row."""
+
+    def mapped(self: OwnTable, encoding: Any, X: Any, y: Any, auxiliary: Any) -> Any:
+        return original(self, encoding, X, y, np.arange(len(X)))
+
+    return mapped
+
+
 def _as_written(original: Callable[..., str]) -> Callable[..., str]:
     """A cell is what its file says, which the gaps and times of its column determine."""
     return lambda cell, **how: cell.strip()
@@ -289,6 +298,15 @@ COUPLED: dict[str, Sequence[Coupled]] = {
             psephos.data.tables,
             "canonical",
             _as_written,
+        ),
+        Coupled(
+            "a map",
+            "run --method own-data --features products",
+            "rows added",
+            "public files",
+            OwnTable,
+            "_mapped",
+            _fitted_to_all,
         ),
         Coupled("number of rows", "run --method vote", "rows added", "public files", Job, "model", _rescaled),
         Coupled("classes", OWN, "a label that is no class", "public files", OwnTable, "_class_names", _classes_of_all),
