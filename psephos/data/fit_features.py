@@ -172,7 +172,7 @@ class _Fitter:
             train, test = folds != fold, folds == fold
             mean, spread = columns[train].mean(axis=0), columns[train].std(axis=0) + 1e-9
             scaled, shares = (columns - mean) / spread, np.zeros((test.sum(), self.classes))
-            model = LogisticRegression(C=strength, max_iter=300).fit(scaled[train], labels[train])
+            model = LogisticRegression(C=strength, tol=1e-3, max_iter=300).fit(scaled[train], labels[train])
             shares[:, model.classes_] = model.predict_proba(scaled[test])
             losses[test] = -np.log(np.maximum(shares[np.arange(len(shares)), labels[test]], 1e-4))
         return losses
