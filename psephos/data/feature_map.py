@@ -261,6 +261,11 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
         return [name for block in self.blocks for name in block.features]
 
     @property
+    def grown(self) -> bool:
+        """Whether there are trees, grown on labelled public rows."""
+        return any(isinstance(block, Forest) for block in self.blocks)
+
+    @property
     def encoded(self) -> bytes:
         """The map as JSON."""
         return msgspec.json.encode(self)

@@ -80,7 +80,7 @@ def model_card(
         everything += "; result.json and reports have numbers on private rows, and are not for publication"
     encoded = "Where there is a model.onnx, it takes these numbers and not the columns."
     worth = "" if right is None else f"It is right on {right:.1%} of the public rows, whose labels are public too."
-    if worth and model.encoding.map is not None:
+    if worth and model.encoding.map is not None and model.encoding.map.grown:
         worth += " A row was judged without the trees that were grown on it."
     columns = [Fact("column", *row) for row in model.encoding.summary] if split.encoding is not None else []
     return card_text(
