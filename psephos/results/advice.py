@@ -132,6 +132,6 @@ def _not_linear(
     if top - reached <= max(FAR, ERRORS * error):
         return []
     return [
-        f"A linear classifier, as every release is, does not represent these rows: without noise the best one measured "
-        f"has an {measure} of {reached:.3f}, and {best} ({METHODS[best]}) {top:.3f}."
+        "A classifier that is linear in the features of this run does not represent these rows: without noise the best "
+        f"one measured has an {measure} of {reached:.3f}, and {best} ({METHODS[best]}) {top:.3f}."
     ]

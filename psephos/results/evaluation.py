@@ -111,6 +111,8 @@ class Evaluation:
         if not len(self.test) or len(np.unique(data.y_train[rows])) < 2:
             return 0
         X, test = data.X_train[rows], self.split.X_test
+        if self.split.encoding is not None:  # the columns of the table, which come first
+            X, test = (each[:, : len(self.split.encoding.inputs)] for each in (X, test))
         if not isinstance(X, np.ndarray):
             X, test = self.scaler.transform(X), self.test
         X, test = (np.clip(each, -_LARGEST, _LARGEST) for each in (X, test))

@@ -69,7 +69,7 @@ class RegressionResult(OneSumResult):
     def _answer(self) -> str:
         private = f", private for each {self.protected} at {cost_text(self.privacy)}"
         if not {"newton", "public"} <= self.errors.keys():
-            return f"A linear prediction of {self.label} was released{private}."
+            return f"A prediction of {self.label} was released{private}."
         released, public = self.errors["newton"], self.errors["public"]
         return f"R² is {released.r2:.3f} on held-out rows, {public.r2:.3f} with public rows alone{private}."
 
