@@ -52,7 +52,7 @@ def test_a_good_draw_of_a_hidden_release_is_not_called_bad() -> None:
 @pytest.mark.parametrize("rival", ["trees", "ensemble"])
 def test_a_linear_classifier_that_cannot_represent_the_rows(rival: str) -> None:
     (text,) = said(0.7, 0.65, **{rival: 0.9})
-    assert text.startswith("A linear classifier")
+    assert text.startswith("A classifier that is linear in the features")
     assert "0.700" in text
     assert "0.900" in text
     assert said(0.7, 0.65, **{rival: 0.74}) == []

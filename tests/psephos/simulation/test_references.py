@@ -42,10 +42,15 @@ def test_references_of_a_table_with_labelled_public_rows(tmp_path: Path) -> None
     assert set(result.accuracy) == ALL_ROWS | PUBLIC | {"statistic"}
     split, data = job.split, job.split.dataset
     rows = np.concatenate(split.parties)
-    trees = HistGradientBoostingClassifier(max_iter=50, random_state=0).fit(data.X_train[rows], data.y_train[rows])
-    forest = RandomForestClassifier(random_state=0).fit(split.X_auxiliary, split.public_labels)
-    assert result.accuracy["trees"].nonprivate == pytest.approx(trees.score(split.X_test, split.y_test), abs=0.02)
-    assert result.accuracy["public-forest"].nonprivate == forest.score(split.X_test, split.y_test)
+    assert split.encoding is not None
+    assert split.encoding.map is not None, "references are fitted to the columns of the table, without the map's"
+    X, test, public = (
+        each[:, : len(split.encoding.inputs)] for each in (data.X_train, split.X_test, split.X_auxiliary)
+    )
+    trees = HistGradientBoostingClassifier(max_iter=50, random_state=0).fit(X[rows], data.y_train[rows])
+    forest = RandomForestClassifier(random_state=0).fit(public, split.public_labels)
+    assert result.accuracy["trees"].nonprivate == pytest.approx(trees.score(test, split.y_test), abs=0.02)
+    assert result.accuracy["public-forest"].nonprivate == forest.score(test, split.y_test)
     assert (result.accuracy["public"].nonprivate or 0) > 0.85
     assert all(result.accuracy[name].private is None for name in ALL_ROWS | PUBLIC)
     assert result.test_shares == pytest.approx(np.bincount(split.y_test) / len(split.y_test))
