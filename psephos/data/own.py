@@ -56,6 +56,15 @@ _HELD_OUT_STREAM = 2  # number of the random stream of a run's seed that chooses
 _option = partial(option, group="Your own data")
 
 
+FEATURES_HELP = (
+    "What is computed of the columns, by a map fitted to public rows, before a linear model is: nothing more "
+    "(linear), the shares in the trees of a forest (forest, for which public rows need labels), Gaussian kernels "
+    "at public rows (landmarks), products of pairs of columns (products), or random Fourier features (fourier). "
+    f"auto: the log odds of a forest where {FEWEST_FOREST} public rows or more have labels, with one of the latter "
+    "where that is clearly better on them; otherwise linear."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
     """Options for reading a user's own table; each field is an option of the command line."""
@@ -87,14 +96,7 @@ class TableOptions(Options):
     held_out: BelowOne = _option(
         0.2, "Share of each party's rows that it does not train on, to measure on; 0 for none."
     )
-    features: Features = _option(
-        "linear",
-        "What is computed of the columns, by a map fitted to public rows, before a linear model is: nothing more "
-        "(linear), the shares in the trees of a forest (forest, for which public rows need labels), Gaussian kernels "
-        "at public rows (landmarks), products of pairs of columns (products), or random Fourier features (fourier). "
-        f"auto: the log odds of a forest where {FEWEST_FOREST} public rows or more have labels, with one of the latter "
-        "where that is clearly better on them; otherwise linear.",
-    )
+    features: Features = _option("linear", FEATURES_HELP)
 
     @property
     def person_column(self) -> str | None:

@@ -21,7 +21,7 @@ from psephos.curator.rehearsed import REHEARSED_ROWS
 from psephos.curator.statistic import SOURCE_OF, MechanismName
 from psephos.data.datasets import Dataset
 from psephos.data.fit_features import Features
-from psephos.data.own import OwnTable
+from psephos.data.own import FEATURES_HELP, OwnTable
 from psephos.data.partition import DataOptions, one_of
 from psephos.data.splits import Split
 from psephos.options import OneOrMore, Options, option, refuse_unread
@@ -613,7 +613,7 @@ class JobOptions(TallyOptions):
         objects=True,
     )
     draws: int | None = option(1)
-    features: Features = option("auto")
+    features: Features = option("auto", FEATURES_HELP, group="Your own data")
 
     def check(self) -> None:
         if len(self.epsilon) != 1 or self.draws != 1:
