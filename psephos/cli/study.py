@@ -139,6 +139,8 @@ def new(
     study.write(output)
     for column, what in samples.encoding.summary:
         note(f"column {column}: {what}")
+    if samples.note:
+        note(f"features: {samples.note}")
     for caution in samples.cautions:
         note(f"psephos: WARNING: {caution}")
     emit(describe_study(study))

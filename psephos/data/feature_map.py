@@ -112,15 +112,20 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
         gives: "log-odds": one column for each value of a leaf, the log odds of the trees' mean, clipped; "trees": the
             values of every tree.
         width: the number of values of a leaf.
+        drawn: for each tree the rows that it was grown on, a hexadecimal number whose bit k stands for row k of the
+            labelled public rows; () where this is not known.
     """
 
     gives: Literal["log-odds", "trees"]
     width: Annotated[int, Meta(ge=1)]
     trees: Annotated[tuple[Tree, ...], Meta(min_length=1, max_length=1000)]
+    drawn: tuple[Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=MOST_NUMBERS)], ...] = ()
 
     def __post_init__(self) -> None:
         if any(len(tree.values) != (len(tree.columns) // 2 + 1) * self.width for tree in self.trees):
             raise ValueError(f"a leaf has {self.width} values")
+        if len(self.drawn) not in (0, len(self.trees)):
+            raise ValueError("the rows that a forest was grown on are stated for every tree, or for none")
 
     @property
     def numbers(self) -> int:
@@ -141,10 +146,35 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
         if self.gives == "trees":
             return np.concatenate(list(leaves), axis=1) / UNIT
         votes = reduce(np.add, leaves)
-        return log_odds(votes, np.full((len(rows), 1), len(self.trees)))
+        return _log_odds(votes, np.full((len(rows), 1), len(self.trees)))
+
+    def unseen(self, rows: Integers) -> Array:
+        """Return the columns of the rows that it was grown on, (n, e), which no row's own label reaches: trees that
+        drew a row count as the mean of those that did not; if all did, they count as undecided.
+        """
+        if not self.drawn:
+            return self.apply(rows)
+        without = np.stack([_bits(drawn, len(rows)) for drawn in self.drawn], axis=1) == 0
+        leaves = [tree.leaves(rows, self.width) for tree in self.trees]
+        counts = without.sum(axis=1)[:, None]
+        votes = sum((one * without[:, [k]] for k, one in enumerate(leaves)), np.zeros_like(leaves[0]))
+        never = counts[:, 0] == 0
+        votes[never], counts[never] = UNIT // (2 if self.width == 1 else self.width), 1
+        if self.gives == "log-odds":
+            return _log_odds(votes, counts)
+        shares = [np.where(without[:, [k]], one / UNIT, votes / counts / UNIT) for k, one in enumerate(leaves)]
+        return np.concatenate(shares, axis=1)
 
 
-def log_odds(votes: Integers, trees: Integers) -> Array:
+def _bits(number: str, count: int) -> Integers:
+    """Return the bits of a hexadecimal number, the lowest first, (count,)."""
+    if (bits := int(number, 16)) >> count:
+        raise ValueError(f"a forest was grown on more than the {count} labelled public rows")
+    digits = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), np.uint8)
+    return np.unpackbits(digits, bitorder="little")[:count].astype(np.int64)
+
+
+def _log_odds(votes: Integers, trees: Integers) -> Array:
     """Return the clipped log odds of the mean value of trees: of sums of values (n, k), over (n, 1) trees each."""
     votes, total = votes * SMOOTHING, trees * UNIT
     odds = (votes + total) / (total * SMOOTHING - votes + total)
@@ -303,6 +333,19 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
         """Map encoded rows, finite, float64 (n, d), to float64 (n, d + e)."""
         blocks = [self._apply(X[at : at + _BLOCK]) for at in range(0, max(1, len(X)), _BLOCK)]
         return np.concatenate(blocks)
+
+    def apply_to_public(self, X: Array, known: NDArray[np.intp]) -> Array:
+        """Map the encoded public rows that the map was fitted to, (n, d); `known`: the places of the labelled ones.
+
+        As `apply`, except that columns of a forest are as in `Forest.unseen`, so that they do not know a row's label.
+        """
+        mapped, rows, first = self.apply(X), self.integers(X[known]), X.shape[1]
+        for block in self.blocks:
+            width = len(block.features)
+            if isinstance(block, Forest) and len(known):
+                mapped[known, first : first + width] = block.unseen(rows)
+            first += width
+        return mapped
 
     def _apply(self, X: Array) -> Array:
         rows = self.integers(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from psephos.data.feature_map import (
     Landmarks,
     Products,
     Tree,
-    log_odds,
 )
 from psephos.protocol.errors import InvalidParameter
 
@@ -30,6 +29,17 @@ Features = Literal["auto", "linear", "forest", "landmarks", "products", "fourier
 
 FEWEST_FOREST = 40
 """The fewest labelled public rows that a forest is grown on."""
+
+FEATURES_HELP = (
+    "What is computed of the columns, by a map fitted to public rows, before a linear model is: nothing more "
+    "(linear), the shares in the trees of a forest (forest, for which public rows need labels), Gaussian kernels "
+    "at public rows (landmarks), products of pairs of columns (products), or random Fourier features (fourier). "
+    f"auto: the log odds of a forest where {FEWEST_FOREST} public rows or more have labels, with one of the latter "
+    "where that is clearly better on them; otherwise linear."
+)
+
+FEWEST_COMPARED = 100
+"""The fewest labelled public rows on which `auto` compares other blocks."""
 
 MARGIN = 2.0
 """Standard errors of the cross-validated log loss by which `auto` prefers another block beside the log odds."""
@@ -44,18 +54,13 @@ _LEAST_DEVIATION = 1e-100  # columns with less are constant
 _STREAM = 53  # the key of the Philox stream that waves and samples of public rows are drawn from
 
 
-Fitted: TypeAlias = tuple[Block, Array | None]
-"""A block, and its columns of the rows with known labels, (n, e), where these are not what it gives for other rows."""
-
-
 @dataclass(frozen=True)
 class FittedMap:
     """A map, and what the public rows become.
 
     Attributes:
         map: None where the columns alone are features.
-        rows: the mapped public rows, (N, d + e): as `FeatureMap.apply`, except that a forest's columns of a row that
-            it was grown on follow from the trees grown without that row, so that they do not know its label.
+        rows: the mapped public rows, (N, d + e), as by `FeatureMap.apply_to_public`.
         note: what was chosen and why, one line; "" if nothing had to be chosen.
     """
 
@@ -67,9 +72,9 @@ class FittedMap:
 def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) -> FittedMap:
     """Fit a map to public rows, the same for the same rows and versions of NumPy and scikit-learn.
 
-    `auto` takes the log odds of a forest where `FEWEST_FOREST` rows of two classes have labels, and with it trees,
-    products, Fourier features or landmarks where the cross-validated log loss of a logistic regression is smaller by
-    `MARGIN` of its standard errors; otherwise nothing.
+    `auto` takes the log odds of a forest where `FEWEST_FOREST` rows of two classes have labels; with it, from
+    `FEWEST_COMPARED` on, trees, products, Fourier features or landmarks where the cross-validated log loss of a
+    logistic regression is smaller by `MARGIN` of its standard errors; otherwise nothing.
 
     Args:
         X: encoded public rows, float64 (N, d).
@@ -94,7 +99,7 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
     fitter = _Fitter(X, y, known if labelled else known[:0], classes)
     if features == "auto":
         return fitter.chosen()
-    fits: dict[str, Callable[[], Fitted]] = {
+    fits: dict[str, Callable[[], Block]] = {
         "forest": fitter.trees,
         "landmarks": fitter.landmarks,
         "products": fitter.products,
@@ -120,30 +125,25 @@ class _Fitter:
         self.points = self.rows[np.sort(order[: min(_LANDMARKS, self.most)])]
         self.compared = np.sort(self.stream.permutation(len(known))[:_MOST_ROWS])
 
-    def fitted(self, blocks: list[Fitted], note: str = "") -> FittedMap:
-        """Return the map of these blocks; a block comes with its columns of the rows that it was grown on, if any."""
-        fitted = FeatureMap(*self.scale, blocks=tuple(block for block, _ in blocks))
-        rows, first = fitted.apply(self.X), self.X.shape[1]
-        for block, known in blocks:
-            width = len(block.features)
-            if known is not None:
-                rows[self.known, first : first + width] = known
-            first += width
-        return FittedMap(fitted, rows, note)
+    def fitted(self, blocks: list[Block], note: str = "") -> FittedMap:
+        """Return the map of these blocks."""
+        fitted = FeatureMap(*self.scale, blocks=tuple(blocks))
+        return FittedMap(fitted, fitted.apply_to_public(self.X, self.known), note)
 
     # -- the choice
 
     def chosen(self) -> FittedMap:
         """Return the log odds of a forest, with another block where that is better by a clear margin."""
         rows = self.rows[self.known][self.compared]
-        blocks = [self.log_odds()]
-        columns = np.concatenate([rows / UNIT, self._known_columns(blocks[0])], axis=1)
-        fits: list[Callable[[], Fitted]] = [self.trees, self.products, self.fourier, self.landmarks]
-        comparable = np.sort(np.bincount(self.labels[self.compared]))[-2:].min() > 1  # two classes outside every fold
+        blocks: list[Block] = [self.log_odds()]
+        columns = np.concatenate([rows / UNIT, self.columns(blocks[0])], axis=1)
+        fits: list[Callable[[], Block]] = [self.trees, self.products, self.fourier, self.landmarks]
+        counts = np.sort(np.bincount(self.labels[self.compared]))
+        comparable = len(rows) >= FEWEST_COMPARED and counts[-2] > 1  # two classes outside every fold
         losses, best = self.losses(columns) if comparable else np.empty(0), 0.0
         for fit in fits if comparable else []:
             block = fit()
-            gain = losses - self.losses(np.concatenate([columns, self._known_columns(block)], axis=1))
+            gain = losses - self.losses(np.concatenate([columns, self.columns(block)], axis=1))
             if gain.mean() > max(best, MARGIN * gain.std() / np.sqrt(len(gain))):
                 best, blocks = float(gain.mean()), [blocks[0], block]
         fitted = self.fitted(blocks)
@@ -151,11 +151,10 @@ class _Fitter:
         note = f"the columns and {fitted.map.summary}, chosen on the public rows alone (--features auto)"
         return replace(fitted, note=note)
 
-    def _known_columns(self, block: Fitted) -> Array:
+    def columns(self, block: Block) -> Array:
         """Return a block's columns of the compared rows, (n, e)."""
-        if block[1] is not None:
-            return block[1][self.compared]
-        return block[0].apply(self.rows[self.known][self.compared])
+        rows = self.rows[self.known]
+        return block.unseen(rows)[self.compared] if isinstance(block, Forest) else block.apply(rows[self.compared])
 
     def losses(self, columns: Array) -> Array:
         """Return the log loss of each compared row by a logistic regression on the others' folds, (n,), with the
@@ -179,36 +178,21 @@ class _Fitter:
 
     # -- forests
 
-    def log_odds(self) -> Fitted:
+    def log_odds(self) -> Block:
         """Return a forest that gives its log odds."""
         return self._forest("log-odds", _TREES, _LEAVES, _SMALLEST_LEAF)
 
-    def trees(self) -> Fitted:
+    def trees(self) -> Block:
         """Return a smaller forest that gives the shares in each tree."""
         trees = max(1, min(_SHOWN_TREES, MOST_COLUMNS // 2 // self.classes))
         return self._forest("trees", trees, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF)
 
-    def _forest(self, gives: Literal["log-odds", "trees"], trees: int, leaves: int, smallest: int) -> Fitted:
-        """Return a forest, and its columns of the rows that it was grown on, (n, e), which no row's own label reaches:
-        trees that drew a row count as the mean of those that did not.
-        """
+    def _forest(self, gives: Literal["log-odds", "trees"], trees: int, leaves: int, smallest: int) -> Forest:
         model = self._grown(trees, leaves, smallest)
-        width, rows = 1 if self.classes == 2 else self.classes, self.rows[self.known]
+        width = 1 if self.classes == 2 else self.classes
         exported = (_exported(one.tree_, model.classes_, self.classes, width) for one in model.estimators_)
-        forest = Forest(gives, width, tuple(exported))
-        without = np.ones((len(rows), len(forest.trees), 1), dtype=bool)
-        votes, counts = np.zeros((len(rows), width), dtype=np.int64), np.zeros((len(rows), 1), dtype=np.int64)
-        for number, (tree, drawn) in enumerate(zip(forest.trees, model.estimators_samples_, strict=True)):
-            without[drawn, number] = False
-            votes += tree.leaves(rows, width) * without[:, number]
-            counts += without[:, number]
-        never = counts[:, 0] == 0  # every tree drew these rows: they count as undecided
-        votes[never], counts[never] = UNIT // self.classes, 1
-        if gives == "log-odds":
-            return forest, log_odds(votes, counts)
-        values = forest.apply(rows).reshape(len(rows), -1, width)
-        shares = np.where(without, values, (votes / counts / UNIT)[:, None, :])
-        return forest, shares.reshape(len(rows), -1)
+        drawn = (f"{sum(1 << int(k) for k in np.unique(rows)):x}" for rows in model.estimators_samples_)
+        return Forest(gives, width, tuple(exported), tuple(drawn))
 
     def _grown(self, trees: int, leaves: int, smallest: int) -> Any:
         """Return scikit-learn's forest, of at most half the numbers that a map may have."""
@@ -221,36 +205,36 @@ class _Fitter:
 
     # -- functions of the columns alone
 
-    def landmarks(self) -> Fitted:
+    def landmarks(self) -> Block:
         """Return Gaussian kernels at public rows: of the bandwidth with the least log loss, or of the median one."""
         median = self._median_distance()
         points = tuple(map(tuple, self.points.tolist()))
         candidates = [Landmarks(points, 1 / (share * median)) for share in _BANDWIDTHS]
         if not len(self.known):
-            return candidates[-1], None
+            return candidates[-1]
         rows = self.rows[self.known][self.compared]
         losses = [float(self.losses(np.c_[rows / UNIT, one.apply(rows)]).mean()) for one in candidates]
-        return candidates[int(np.argmin(losses))], None
+        return candidates[int(np.argmin(losses))]
 
-    def fourier(self) -> Fitted:
+    def fourier(self) -> Block:
         """Return random Fourier features of the Gaussian kernel with the median bandwidth."""
         spread = np.sqrt(2 / self._median_distance()) / (2 * np.pi)
         waves = min(_WAVES, self.most)
         directions = self.stream.standard_normal((waves, self.rows.shape[1])) * spread
         phases = self.stream.randint(0, UNIT**2, size=waves)
-        return Fourier(_whole(directions), tuple(phases.tolist())), None
+        return Fourier(_whole(directions), tuple(phases.tolist()))
 
-    def products(self) -> Fitted:
+    def products(self) -> Block:
         """Return products of the columns, or of their leading principal components where there are many."""
         width = self.rows.shape[1]
         if width <= _COMPONENTS:
-            return Products(_whole(np.eye(width))), None
+            return Products(_whole(np.eye(width)))
         rows = self.rows / UNIT
         _, values, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
         deviations = np.maximum(values[:_COMPONENTS] / np.sqrt(len(rows)), 0.01)
         axes = axes[:_COMPONENTS]
         signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])  # which an SVD leaves open
-        return Products(_whole(axes * (signs / deviations)[:, None])), None
+        return Products(_whole(axes * (signs / deviations)[:, None]))
 
     def _median_distance(self) -> float:
         """Return the median of the squared distances of two sampled public rows, in squared deviations."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
-from psephos.data.fit_features import FEWEST_FOREST, Features, fit_features
+from psephos.data.fit_features import FEATURES_HELP, Features, fit_features
 from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
 from psephos.data.splits import Split, deal_rows
 from psephos.data.tables import (
@@ -54,15 +54,6 @@ _HELD_OUT_STREAM = 2  # number of the random stream of a run's seed that chooses
 
 
 _option = partial(option, group="Your own data")
-
-
-FEATURES_HELP = (
-    "What is computed of the columns, by a map fitted to public rows, before a linear model is: nothing more "
-    "(linear), the shares in the trees of a forest (forest, for which public rows need labels), Gaussian kernels "
-    "at public rows (landmarks), products of pairs of columns (products), or random Fourier features (fourier). "
-    f"auto: the log odds of a forest where {FEWEST_FOREST} public rows or more have labels, with one of the latter "
-    "where that is clearly better on them; otherwise linear."
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,8 @@ from psephos.curator.record import ROWS_PER_PARTY
 from psephos.curator.rehearsed import REHEARSED_ROWS
 from psephos.curator.statistic import SOURCE_OF, MechanismName
 from psephos.data.datasets import Dataset
-from psephos.data.fit_features import Features
-from psephos.data.own import FEATURES_HELP, OwnTable
+from psephos.data.fit_features import FEATURES_HELP, Features
+from psephos.data.own import OwnTable
 from psephos.data.partition import DataOptions, one_of
 from psephos.data.splits import Split
 from psephos.options import OneOrMore, Options, option, refuse_unread

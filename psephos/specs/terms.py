@@ -140,7 +140,7 @@ class DerivedDefault:
 COLLUDERS = DerivedDefault(int, lambda study: max(0, study.threshold - 1))
 """Parties that may tell each other their noise: by default as many as there are key holders that cannot open a sum."""
 
-SAMPLES = {"ignore": "", "text": ""}
+SAMPLES = {"ignore": "", "text": "", "map": ""}
 """Parameters about the public samples, which any study may have; their default, which is also their type."""
 
 MATRICES = ("coordinates", "offset", "classifier")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
+from psephos.data.fit_features import FEATURES_HELP, Features, fit_features
 from psephos.data.tables import check_classes
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import Options, join_list, option
@@ -55,6 +56,7 @@ class NewOptions(Options):
     text: tuple[str, ...] = option(
         (), "Columns that are text whatever they hold, such as codes.", group="Data", name=True
     )
+    features: Features = option("auto", f"{FEATURES_HELP} The map is in the study.", group="Data")
     protocol: ProtocolName = option(
         "statistic",
         f"What is added up. With noise from every party: {_listed(True)}. With noise from the curator: "
@@ -155,7 +157,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
         method=method,
         epsilon=options.epsilon,
         delta=options.delta,
-        parameters=_stated({"ignore": join_list(options.ignore), "text": join_list(options.text)} | given),
+        parameters=_stated(_of_samples(options, samples) | given),
         classes=options.classes,
         features=samples.features,
         label=options.label,
@@ -191,6 +193,13 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     return study if options.proofs else replace(study, proofs="valid"), samples
 
 
+def _of_samples(options: NewOptions, samples: PublicSamples) -> dict[str, Any]:
+    """Return the parameters about the public samples."""
+    stated = samples.encoding.map
+    features = "" if stated is None else stated.encoded.decode()
+    return {"ignore": join_list(options.ignore), "text": join_list(options.text), "map": features}
+
+
 def _stated(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters without empty texts, which a study leaves out."""
     return {name: value for name, value in parameters.items() if value != ""}
@@ -199,12 +208,20 @@ def _stated(parameters: dict[str, Any]) -> dict[str, Any]:
 def _read_files(
     options: NewOptions, kind: type[Spec]
 ) -> tuple[PublicSamples, ReleasedClassifier | ReleasedRegressor | None]:
-    """Return the public samples, and the model that is evaluated, if any."""
+    """Return the public samples with their features, and the model that is evaluated, if any."""
     evaluated = load_model(options.model) if options.model else None
     numeric = kind.numeric or isinstance(evaluated, ReleasedRegressor)
     path = Path(options.public)
     samples = PublicSamples.read(path, options.label, options.ignore, options.text, predicts_number=numeric)
-    return samples, evaluated
+    if evaluated is not None:
+        encoding = evaluated.model.encoding
+        known = encoding.map is not None and encoding.columns == samples.encoding.columns
+        return (samples.mapped(encoding.map, ()) if known and encoding.map else samples), evaluated
+    labels = samples.labels(options.classes)
+    fitted = fit_features(options.features, samples.inputs, labels, len(options.classes))
+    if fitted.map is not None:
+        samples = samples.mapped(fitted.map, options.classes)
+    return replace(samples, note=fitted.note), None
 
 
 def _check_cards(options: NewOptions, kind: type[Spec], parties: int) -> None:
@@ -229,6 +246,8 @@ def _check_options(options: NewOptions) -> None:
     kind = spec_class(options.protocol)
     if bool(options.model) != kind.evaluates:
         raise InvalidParameter("--protocol evaluation evaluates the model of --model FILE: give both, or neither")
+    if options.model and options.features != "auto":
+        raise InvalidParameter("--features is not for an evaluation: the model of --model has its features")
     if kind.numeric and options.classes:
         raise InvalidParameter("the protocol predicts a number, which has no classes: leave --classes out")
     if options.classes:

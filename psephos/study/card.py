@@ -9,7 +9,7 @@ from psephos.results.base import Fact
 from psephos.results.card import card_text, privacy_rows
 from psephos.results.trust import facts
 from psephos.specs.registry import spec_class
-from psephos.study.consent import contribution, released_noun, trust_of, use_of_samples
+from psephos.study.consent import contribution, features_text, released_noun, trust_of, use_of_samples
 from psephos.study.identity import fingerprint
 
 
@@ -65,8 +65,9 @@ def together_text(model: Model | RegressionModel) -> str:
 def _what(study: Study, model: Model | RegressionModel) -> str:
     """Return what a model is, as a noun phrase."""
     if isinstance(model, Model):
-        return f"A linear classifier of {study.label} ({', '.join(study.classes)})"
+        return f"A classifier of {study.label} ({', '.join(study.classes)}), {features_text(study)}"
     low, high = model.bounds
     evaluated = spec_class(study.protocol).evaluates
     bounds = "those of the evaluated prediction" if evaluated else "the smallest and the largest public label"
-    return f"A linear prediction of the number {study.label}, between {low:.10g} and {high:.10g}, {bounds}"
+    span = f"between {low:.10g} and {high:.10g}, {bounds}"
+    return f"A prediction of the number {study.label}, {span}, {features_text(study)}"

@@ -13,13 +13,13 @@ from psephos.results.trust import TrustModel, facts
 from psephos.specs.registry import coalition_of, is_verifiable, noise_from, protected_by, spec_class
 from psephos.specs.rows import stated_releases
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
-from psephos.study.samples import CONSTANT
+from psephos.study.samples import CONSTANT, map_of
 
 _WIDTH = 80
 _LABEL_WIDTH = 24
 
-_SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "released")
-"""Parameters that the table of the description leaves out: long matrices, and the cost of an evaluated model."""
+_SHOWN_OTHERWISE = ("classifier", "coordinates", "map", "offset", "released")
+"""Parameters that the table of the description leaves out: what is long, and the cost of an evaluated model."""
 
 
 def contribution(study: Study) -> str:
@@ -127,6 +127,17 @@ def _participants(study: Study) -> str:
     return "\n".join(["Who takes part", *lines])
 
 
+def features_text(study: Study) -> str:
+    """Return in what a study's release is linear."""
+    stated = map_of(study)
+    if stated is None:
+        return "linear in the encoded columns"
+    return (
+        f"linear in the encoded columns and {stated.summary} (a public map, {stated.digest.hex()[:16]}, of "
+        f"{len(stated.encoded):,} bytes)"
+    )
+
+
 def _computation(study: Study, rows: Sequence[Fact]) -> list[str]:
     planned = (
         "The study states the public model and the plan of the step. `psephos verify` computes both again from the "
@@ -135,8 +146,8 @@ def _computation(study: Study, rows: Sequence[Fact]) -> list[str]:
     columns = sum(name != CONSTANT for name in study.features)
     noise = "; ".join(fact.value for fact in rows if fact.topic in ("noise", "unverified"))
     return [
-        f"One linear {released_noun(study)} of {study.label or 'the classes'} "
-        f"({', '.join(study.classes) or 'a number, within the range of the public ones'}).",
+        f"One {released_noun(study)} of {study.label or 'the classes'} "
+        f"({', '.join(study.classes) or 'a number, within the range of the public ones'}), {features_text(study)}.",
         f"{study.samples} public samples of {columns} features ({study.public_table.hex()[:16]}) "
         f"{use_of_samples(study)}.",
         contribution(study),

@@ -1,7 +1,7 @@
 """The public samples of a study: one file, which every member encodes and scales in the same way.
 
 A study signs one digest (`PublicSamples.digest`) of all that is computed from the file: the encoding, the encoded rows
-and the labels. Scaler, samples, ranges and public model follow from these.
+and the labels; and its feature map, where it has one. Scaler, samples, ranges and public model follow from these.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.data.feature_map import FeatureMap
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.tables import Encoding, check_names, described_columns, first_row, numbers_of, places_of, read_table
 from psephos.options import split_list
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import DataError
+from psephos.protocol.errors import DataError, StudyError
+from psephos.protocol.foreign import printable
 from psephos.protocol.study.study import Study
+from psephos.specs.registry import spec_class
 from psephos.specs.terms import StudyTerms
 
 if TYPE_CHECKING:
@@ -41,21 +44,25 @@ class PublicSamples:
     """The rows of the public file as auxiliary samples, and the encoding and scaling of other rows.
 
     Attributes:
-        encoding: how a table becomes numbers; of all columns but the label and those left out.
-        scaler: scales encoded rows into the unit ball; learned on the public rows.
-        rows: the encoded rows before they are scaled, float64 (N, d').
+        encoding: how a table becomes features; of all columns but the label and those left out.
+        scaler: scales features into the unit ball; learned on the public rows.
+        inputs: the encoded columns of the rows, float64 (N, d'').
+        rows: their features, before they are scaled, float64 (N, d'); without a feature map the encoded columns.
         cautions: warnings about columns.
+        note: which features were chosen and why; "" if nothing had to be chosen.
         label_cells, label_numbers: what the rows' column of the class says, as text, and where a number is predicted as
             numbers, NaN where there is none; () where the file lacks the column.
     """
 
     encoding: Encoding
     scaler: PublicScaler = field(repr=False)
+    inputs: NDArray[np.float64] = field(repr=False)
     rows: NDArray[np.float64] = field(repr=False)
     auxiliary: AuxiliarySet
     cautions: tuple[str, ...] = ()
     label_cells: tuple[str, ...] = field(default=(), repr=False)
     label_numbers: tuple[float, ...] = field(default=(), repr=False)
+    note: str = ""
 
     @classmethod
     def read(
@@ -78,23 +85,45 @@ class PublicSamples:
         if unknown := [name for name in (*ignore, *text) if name not in table.columns]:
             raise DataError(f"{path} has no column {unknown[0]!r}; {described_columns(table)}")
         encoding, cautions = Encoding.learn(table.drop(columns=[*ignore, label], errors="ignore"), text)
-        rows = encoding.apply(table) + 0.0  # -0.0 equals 0.0 but would change the digest
-        scaler = own_scaler(predicts_number=predicts_number).fit(rows)
-        samples = np.trunc(scaler.transform(rows) / _PITCH) * _PITCH
+        rows = encoding.encode(table) + 0.0  # -0.0 equals 0.0 but would change the digest
+        scaler, auxiliary = _scaled(rows, predicts_number)
         cells = tuple(map(str, table[label])) if label in table.columns else ()
         numbers: tuple[float, ...] = ()
         if predicts_number and cells:
             numbers = tuple(_label_numbers(table[label], path, optional=True).tolist())
-        return cls(encoding, scaler, rows, AuxiliarySet(samples), tuple(cautions), cells, numbers)
+        return cls(encoding, scaler, rows, rows, auxiliary, tuple(cautions), cells, numbers)
 
     @classmethod
     def of(cls, study: Study, path: Path) -> PublicSamples:
-        """Read the samples of a study. Raises what `read` raises, and StudyError for another file than the study's."""
+        """Read the samples of a study.
+
+        Raises what `read` raises, and StudyError for another file than the study's, or a feature map that cannot be.
+        """
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
         ignore, text = map(split_list, lists)
         samples = cls.read(path, study.label, ignore, text, predicts_number=study.predicts_number)
+        stated = map_of(study)
+        if stated is not None and samples.digest == study.public_table:
+            try:
+                samples = samples.mapped(stated, () if spec_class(study.protocol).evaluates else study.classes)
+            except ValueError as error:
+                raise StudyError(f"the feature map of the study does not fit its public file: {error}") from None
         StudyTerms(study, samples)
         return samples
+
+    def mapped(self, feature_map: FeatureMap, classes: Sequence[str]) -> PublicSamples:
+        """Return the samples with the features of a map.
+
+        Args:
+            classes: the columns of a forest that was grown on the rows with one of these follow from the trees grown
+                without the row; none if it was grown on other rows.
+
+        Raises ValueError for a map of other columns.
+        """
+        encoding = msgspec.structs.replace(self.encoding, map=feature_map)
+        rows = feature_map.apply_to_public(self.inputs, np.flatnonzero(self.labels(classes) >= 0))
+        scaler, auxiliary = _scaled(rows, self.scaler.ranges_ is not None)
+        return replace(self, encoding=encoding, rows=rows, scaler=scaler, auxiliary=auxiliary)
 
     @cached_property
     def digest(self) -> bytes:
@@ -109,14 +138,14 @@ class PublicSamples:
             "numeric": self.scaler.ranges_ is not None,
         }
         text = json.dumps(about, sort_keys=True, separators=(",", ":"))
-        state = hashlib.sha256(b"psephos public table\0" + text.encode() + b"\0" + repr(self.rows.shape).encode())
-        state.update(self.rows.astype("<f8", order="C").data)
+        state = hashlib.sha256(b"psephos public table\0" + text.encode() + b"\0" + repr(self.inputs.shape).encode())
+        state.update(self.inputs.astype("<f8", order="C").data)
         return state.digest()
 
     @cached_property
     def row_digests(self) -> list[bytes]:
         """Digests of the rows as the file has them, and as they are voted on: equal ones in two files are one row."""
-        both = (np.ascontiguousarray(rows) for rows in (self.rows, self.auxiliary.samples))
+        both = (np.ascontiguousarray(rows) for rows in (self.inputs, self.auxiliary.samples))
         return [hashlib.sha256(b"psephos row\0" + row.tobytes()).digest() for rows in both for row in rows]
 
     @property
@@ -168,6 +197,21 @@ class PublicSamples:
         check_names(path, table[column])
         numbers: NDArray[np.int64] = np.unique(table[column], return_inverse=True)[1]
         return numbers
+
+
+def map_of(study: Study) -> FeatureMap | None:
+    """Return the feature map that a study states, None for none; raises StudyError for what is no map."""
+    text = str(study.parameters.get("map", ""))
+    try:
+        return msgspec.json.decode(text, type=FeatureMap) if text else None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise StudyError(f"the feature map of the study is none: {printable(str(error), 200)}") from None
+
+
+def _scaled(rows: NDArray[np.float64], predicts_number: bool) -> tuple[PublicScaler, AuxiliarySet]:
+    """Return the scaler that is learned on the features of public rows, and the samples that these become."""
+    scaler = own_scaler(predicts_number=predicts_number).fit(rows)
+    return scaler, AuxiliarySet(np.trunc(scaler.transform(rows) / _PITCH) * _PITCH)
 
 
 def _label_numbers(cells: pd.Series[Any], path: Path, *, optional: bool = False) -> NDArray[np.float64]:

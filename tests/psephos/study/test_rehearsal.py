@@ -121,7 +121,8 @@ def test_other_labels_of_the_same_rows_are_detected(folder: Path) -> None:
     samples = PublicSamples.read(folder / "swapped.csv", study.label)
     with pytest.raises(StudyError):
         StudyTerms(study, samples)
-    assert "offset" in differs_from_plan(StudyTerms(replace(study, public_table=samples.digest), samples))
+    changed = replace(study, public_table=samples.digest)
+    assert "offset" in differs_from_plan(StudyTerms(changed, PublicSamples.of(changed, folder / "swapped.csv")))
 
 
 def test_a_gain_that_chance_may_explain_asks_nobody(folder: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_model_file_contains_the_rounded_release(study: Study, samples: Publ
     real = replace(study, trial=False, key_bits=2048)
     assert read_release(real, samples, make_release(real, samples, OPENED)).warnings == ()
     with pytest.raises(StudyError):
-        make_release(study, replace(samples, rows=samples.rows[::-1]), OPENED)
+        make_release(study, replace(samples, inputs=samples.inputs[::-1]), OPENED)
 
 
 @pytest.mark.parametrize(
