@@ -49,6 +49,7 @@ ORDER: list[tuple[str, list[str]]] = [
         [
             "which-method.md",
             "own-data.md",
+            "features.md",
             "study.md",
             "study-operations.md",
             "audit.md",

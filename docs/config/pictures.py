@@ -83,6 +83,14 @@ def clinics() -> str:
     return terminal(printed(["sh", "-c", script]), "psephos run --data clinics.csv ...")
 
 
+def rings() -> str:
+    """What the example draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rings.svg"
+        printed([sys.executable, str(DOCS / "examples" / "rings.py"), str(path)])
+        return path.read_text(encoding="utf-8")
+
+
 def hospitals() -> str:
     """The last table of the notebook, as it is stored there, drawn."""
     found = re.findall(r"^ *([\d.]+) +([\d.]+) ± [\d.]+ +([\d.]+) ±", stored("hospitals"), re.M)
@@ -100,6 +108,7 @@ def stored(name: str) -> str:
 def main(names: list[str]) -> None:
     """Draw and write each."""
     drawn = {"demo": demo, "epsilon_curve": epsilon_curve, "clinics": clinics, "hospitals": hospitals}
+    drawn["rings"] = rings
     drawn["reading_a_view"] = lambda: terminal(stored("reading_a_view"), "reading_a_view.ipynb")
     for path in (DOCS / "examples" / "one_round.py", *sorted((DOCS / "examples" / "attacks").glob("*.py"))):
         drawn[path.stem] = lambda path=path: terminal(printed([sys.executable, str(path)]), path.name)  # type: ignore[misc]

@@ -24,11 +24,12 @@ MEANINGS = {
     "release.epsilon": "what the release costs every party",
     "release.delta": "0, or the target of Gaussian noise; the stated delta is this plus 2^-64 for numerical error",
     "release.public": "whether the sum stands on the board for everybody; never where the curator adds the noise",
-    "release.parameters": "`ignore` and `text`, columns of the public file as one line of CSV, and "
+    "release.parameters": "`ignore` and `text`, columns of the public file as one line of CSV; `map`, "
+    "[the feature map](features.md) as JSON; and "
     "[those of the protocol](study.md#choose-the-protocol)",
     "data.label": "the column with the class, or with the number",
     "data.classes": "the classes, in the order of the counts; none where a number is predicted",
-    "data.features": "the features that the public file's columns become",
+    "data.features": "the features that the public file's columns become, those of the map included",
     "data.public_table": "SHA-256 of all that members compute from the public file: columns, encoded rows and labels",
     "data.samples": "how many these are",
     "vote.minimum_ballots": "nothing is opened of fewer",

@@ -34,7 +34,7 @@ psephos study identity Laboratory --output lab > /dev/null 2>&1
 cards=("${hospitals[@]/%//card.toml}")
 psephos study new release.toml "${cards[@]}" --curator lab/card.toml --title "Readmission within 30 days" \
   --protocol record --public public.csv --label readmitted --classes no,yes --ignore room \
-  --parameters rows=12000 --epsilon 1 --delta 1e-6 "$@"
+  --features linear --parameters rows=12000 --epsilon 1 --delta 1e-6 "$@"
 hold release ""
 
 # Another study, of rows that nobody trained on. Its epsilon adds to that of the release, in every hospital's budget.

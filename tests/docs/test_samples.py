@@ -141,11 +141,17 @@ def test_commands_exist(page: Path) -> None:
 # -- examples
 
 
-SCRIPTS = sorted((DOCS / "examples").glob("*.py"))
+LONG = ("rings",)
+"""Examples with two whole runs under keys of full length."""
+
+SCRIPTS = [
+    pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [], id=path.name)
+    for path in sorted((DOCS / "examples").glob("*.py"))
+]
 NOTEBOOKS = sorted((DOCS / "examples").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_examples_run(
     script: Path, workshop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

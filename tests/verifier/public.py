@@ -41,6 +41,7 @@ class Public:
     def __init__(self, study: Study, text: str) -> None:
         names, *rows = ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row))
         rows = [[value(cell) for cell in row] for row in rows]
+        require("map" not in study.parameters, "feature maps are beyond this verifier")
         ignored, texts = (next(csv.reader([str(study.parameters.get(name, ""))])) for name in ("ignore", "text"))
         self.columns: list[dict[str, Any]] = []
         blocks = []
