@@ -89,7 +89,9 @@ class Simulation:
 
     @cached_property
     def models(self) -> dict[tuple[str, float | None], list[LinearClassifier]]:
-        """(method, epsilon) -> the classifier of each draw, for unscaled rows; epsilon is None without noise."""
+        """(method, epsilon) -> the classifier of each draw, for unscaled rows (with a map, of its features); epsilon is
+        None without noise.
+        """
         models: dict[tuple[str, float | None], list[LinearClassifier]] = {}
         for score in self.evaluation.scores:
             if score.w is not None:

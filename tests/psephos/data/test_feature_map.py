@@ -14,10 +14,11 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
+from psephos import simulate
 from psephos.data import feature_map
 from psephos.data.feature_map import CLIP, MOST_NUMBERS, UNIT, FeatureMap, Forest, Tree
-from psephos.data.fit_features import FEWEST_FOREST, Features, _exported, fit_features
-from psephos.data.own import OwnTable
+from psephos.data.fit_features import FEWEST_COMPARED, FEWEST_FOREST, Features, _exported, fit_features
+from psephos.data.own import OwnTable, TableOptions
 from psephos.data.tables import Column, Encoding
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.job import Job
@@ -138,6 +139,10 @@ def test_auto_takes_a_richer_map_with_a_margin() -> None:
     noise = fit_features("auto", X, np.random.default_rng(0).integers(2, size=300), 2)
     assert noise.map is not None
     assert len(noise.map.blocks) == 1
+    y[FEWEST_COMPARED - 1 :] = -1
+    few = fit_features("auto", X, y, 2)
+    assert few.map is not None
+    assert len(few.map.blocks) == 1
 
 
 @pytest.mark.parametrize("X", [np.zeros((10, 12)), np.full((10, 1), 1e100), np.full((50, 2), 1e-110).cumsum(axis=0)])
@@ -254,6 +259,46 @@ def test_rows_are_held_out_and_counted_by_the_columns_alone(tmp_path: Path) -> N
     assert splits[0].remarks == splits[1].remarks
 
 
+def simulated(path: Path, **chosen: Any) -> list[float]:
+    """The accuracies of a simulation in which the directions of own rows are added: with noise, and without."""
+    own = {"data": str(path), "label": "label", "party": "site", "public": "open", "methods": ("own-data",)}
+    machine = {"key_bits": 512, "test_key": True, "simulate_noise": True, "workers": 1, "seed": 2}
+    found = simulate(protocol="tally", epsilons=(60.0,), draws=1, **own, **machine, **chosen).table
+    rows = found[found["method"] == "own-data"].sort_values("epsilon")
+    return [float(value) for value in rows["accuracy"]]
+
+
+def test_a_simulation_is_linear_unless_features_are_asked_for(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", "rings", 1500)
+    linear, products = simulated(path, features="linear"), simulated(path, features="products")
+    assert simulated(path) == linear
+    assert len(products) == 2
+    assert min(products) > max(linear) + 0.1
+    assert products[1] > 0.85
+
+
+SCHEMA = "".join(f'[columns.{name}]\nkind = "number"\nminimum = -3\nmaximum = 3\n\n' for name in "abcd")
+
+
+@pytest.mark.parametrize("features", ["products", "fourier", "landmarks", "auto"])
+def test_the_samples_of_a_schema_determine_the_map(features: Features, tmp_path: Path) -> None:
+    """Whatever the private rows are."""
+    (tmp_path / "s.toml").write_text(f'classes = ["no", "yes"]\n\n{SCHEMA}', encoding="utf-8")
+    own: dict[str, Any] = {"label": "label", "party": "site", "schema": str(tmp_path / "s.toml"), "features": features}
+    splits = []
+    for number, kind in enumerate(("rings", "xor")):
+        path = table(tmp_path / f"{number}.csv", kind, 300)
+        splits.append(OwnTable(TableOptions(data=str(path), **own)).deal(6, 0, samples=80))
+    first, second = splits
+    assert first.encoding == second.encoding
+    assert first.encoding is not None
+    assert (first.encoding.map is None) == (features == "auto")
+    assert ("linear" in first.note) == (features == "auto")
+    np.testing.assert_array_equal(first.X_auxiliary, second.X_auxiliary)
+    np.testing.assert_array_equal(first.X_auxiliary, first.encoding.mapped(first.inputs))
+    assert first.X_auxiliary.shape == (80, len(first.encoding.features))
+
+
 REFUSED: dict[str, Callable[[Path], Any]] = {
     "a map of rows that are private too": lambda path: (
         options(path, features="products")
@@ -263,6 +308,7 @@ REFUSED: dict[str, Callable[[Path], Any]] = {
         .check()
     ),
     "no table": lambda path: JobOptions(features="products").check(),
+    "a forest of a schema, which has no labels": lambda path: fit_features("forest", np.eye(50), np.full(50, -1), 2),
 }
 
 
