@@ -108,6 +108,15 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
     return fitter.fitted([fits[features]()])
 
 
+def kind_of_map(stated: FeatureMap) -> Features:
+    """Return what was asked for where a map was fitted."""
+    first = stated.blocks[0]
+    if isinstance(first, Forest) and first.gives == "log-odds":
+        return "auto"
+    kinds: dict[type, Features] = {Forest: "forest", Landmarks: "landmarks", Products: "products", Fourier: "fourier"}
+    return kinds[type(first)]
+
+
 class _Fitter:
     """Fits blocks to the public rows; `known` are the places of those whose labels are used."""
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
+from psephos.data.fit_features import fit_features, kind_of_map
 from psephos.model import Model, RegressionModel, written_model
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_checks import CeremonyReader
@@ -30,6 +31,7 @@ from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
 from psephos.protocol.errors import (
     EquivocationError,
+    InvalidParameter,
     PsephosError,
     StudyError,
     WrongPartialDecryptionError,
@@ -148,6 +150,8 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     _read(study, board, curator, evidence)
     if spec.checks_plan:
         _plan(StudyTerms(study, samples), evidence)
+    if samples.encoding.map is not None and not spec.evaluates:
+        _map(study, samples, evidence)
     _ready(study, evidence)
     if study.uses_key and evidence.key is None:
         evidence.note("ballots, and what they add up to", "not checked", "there is no key yet")
@@ -181,6 +185,21 @@ def _plan(terms: StudyTerms, evidence: BoardEvidence) -> None:
         return evidence.note(what, "fails", text)
     labelled = terms.study.parameters["labelled"]
     return evidence.note(what, "holds", f"computed again from {labelled} labelled public rows")
+
+
+def _map(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
+    """Check that the feature map was fitted to public rows alone, where this machine fits the same one."""
+    what, stated = "the feature map: what the public rows alone give", samples.encoding.map
+    assert stated is not None
+    try:
+        fitted = fit_features(kind_of_map(stated), samples.inputs, samples.labels(study.classes), len(study.classes))
+        same = fitted.map == stated
+    except InvalidParameter:
+        same = False
+    if same:
+        return evidence.note(what, "holds", f"fitted again: {stated.digest.hex()[:16]}")
+    text = "fitted here, it is another one, as it may be on a machine that rounds otherwise, or with other versions"
+    return evidence.note(what, "not checked", f"{text} of NumPy and scikit-learn. No map changes the epsilon")
 
 
 def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvidence) -> None:

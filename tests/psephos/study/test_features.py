@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from psephos.data.feature_map import FeatureMap, Forest
-from psephos.data.fit_features import fit_features
+from psephos.data.fit_features import fit_features, kind_of_map
 from psephos.data.tables import read_table
 from psephos.model import Model, ReleasedClassifier, load_model, written_model
+from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import AgreementError, InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
@@ -27,6 +28,7 @@ from psephos.study.consent import describe_study
 from psephos.study.identity import Identity
 from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples, map_of
+from psephos.study.verify import BoardEvidence, _map, examine
 
 PARTIES, ROWS = 3, 120
 
@@ -173,6 +175,29 @@ def test_another_map_is_another_study(folder: Path) -> None:
     read = PublicSamples.of(changed, folder / "public.csv")
     assert read.digest == samples.digest
     assert "offset" in differs_from_plan(StudyTerms(changed, read))
+
+
+def test_whoever_verifies_fits_the_map_again(folder: Path) -> None:
+    study, samples = made(folder)
+    stated = map_of(study)
+    assert stated is not None
+    other = msgspec.structs.replace(stated, means=(0.25, *stated.means[1:]))
+    verdicts = {}
+    for name, each in (("same", samples), ("other", samples.mapped(other, study.classes))):
+        evidence = BoardEvidence()
+        _map(study, each, evidence)
+        (check,) = evidence.checks
+        verdicts[name] = check.verdict
+    assert verdicts == {"same": "holds", "other": "not checked"}
+    evidence = examine(study, samples, MemoryBoard())
+    assert [check.verdict for check in evidence.checks if check.what.startswith("the feature map")] == ["holds"]
+
+
+@pytest.mark.parametrize("features", ["auto", "forest", "landmarks", "products", "fourier"])
+def test_a_map_shows_what_was_asked_for(folder: Path, features: str) -> None:
+    _, samples = made(folder, features=features)
+    assert samples.encoding.map is not None
+    assert kind_of_map(samples.encoding.map) == features
 
 
 def test_an_evaluation_states_the_map_of_its_model(folder: Path, tmp_path: Path) -> None:
