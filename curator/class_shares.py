@@ -11,9 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
 
 from psephos.curator.checks import public_features
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -76,16 +75,18 @@ def share_offsets(scores: Array, shares: Array) -> Array:
     basis = contrast_basis(len(shares))
 
     def value(b: Array) -> float:
-        return float(logsumexp(scores + b @ basis, axis=1).mean() - shares @ (b @ basis))
+        return float(scipy.special.logsumexp(scores + b @ basis, axis=1).mean() - shares @ (b @ basis))
 
     def slope(b: Array) -> Array:
-        return np.asarray(basis @ (softmax(scores + b @ basis, axis=1).mean(axis=0) - shares))
+        return np.asarray(basis @ (scipy.special.softmax(scores + b @ basis, axis=1).mean(axis=0) - shares))
 
     def curvature(b: Array) -> Array:
-        chances = softmax(scores + b @ basis, axis=1)
+        chances = scipy.special.softmax(scores + b @ basis, axis=1)
         moment = np.diag(chances.mean(axis=0)) - chances.T @ chances / len(chances)
         return np.asarray(basis @ moment @ basis.T)
 
     start = basis @ np.log(shares)
-    minimum = minimize(value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION})
+    minimum = scipy.optimize.minimize(
+        value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION}
+    )
     return np.asarray(minimum.x @ basis)

@@ -24,8 +24,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
@@ -54,11 +54,11 @@ class Logistic:
 
     def derivative(self, scores: Array, targets: Array) -> Array:
         # a l'(t) - (1 - a) l'(-t) with l'(t) = -sigma(-t) is sigma(t) - a.
-        residual: Array = expit(scores) - targets[:, 1]
+        residual: Array = scipy.special.expit(scores) - targets[:, 1]
         return residual
 
     def curvature(self, scores: Array, targets: Array) -> Array:
-        weight: Array = expit(scores) * expit(-scores)
+        weight: Array = scipy.special.expit(scores) * scipy.special.expit(-scores)
         return weight
 
 
@@ -135,15 +135,15 @@ class Softmax:
         return math.log(classes)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        loss: Array = logsumexp(scores, axis=1) - np.einsum("ik,ik->i", scores, targets)
+        loss: Array = scipy.special.logsumexp(scores, axis=1) - np.einsum("ik,ik->i", scores, targets)
         return loss
 
     def derivative(self, scores: Array, targets: Array) -> Array:
-        residual: Array = softmax(scores, axis=1) - targets
+        residual: Array = scipy.special.softmax(scores, axis=1) - targets
         return residual
 
     def curvature(self, scores: Array, targets: Array) -> Array:
-        probabilities: Array = softmax(scores, axis=1)
+        probabilities: Array = scipy.special.softmax(scores, axis=1)
         return probabilities
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity
@@ -147,11 +146,11 @@ def fit_student(X: Array, release: PateRelease, ridge: float = STUDENT_RIDGE) ->
     def risk(w: Array) -> tuple[float, Array]:
         W = w.reshape(classes, -1)
         scores = Z @ W.T
-        total = logsumexp(scores, axis=1, keepdims=True)
+        total = scipy.special.logsumexp(scores, axis=1, keepdims=True)
         slope = (np.exp(scores - total) - target).T @ Z / len(Z) + ridge * W
         return float((total[:, 0] - (scores * target).sum(axis=1)).mean() + ridge / 2 * (w @ w)), slope.ravel()
 
-    solution = minimize(
+    solution = scipy.optimize.minimize(
         risk, np.zeros(classes * Z.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "gtol": 1e-7}
     )
     W: Array = solution.x.reshape(classes, -1)

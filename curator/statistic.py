@@ -18,8 +18,8 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from psephos.curator.checks import check_count
 from psephos.curator.hamm.labels import check_counts
@@ -87,7 +87,9 @@ def public_splits(shape: tuple[int, int], *, laplace: bool) -> Array:
     """
     randomness = SimulationRandomness(0, "splits of a release")
     uniform = np.array([(randomness.bits(53) + 0.5) * 2.0**-53 for _ in range(_SPLITS * shape[0] * shape[1])])
-    entries = -np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) if laplace else ndtri(uniform)
+    entries = (
+        -np.sign(uniform - 0.5) * np.log1p(-2 * np.abs(uniform - 0.5)) if laplace else scipy.special.ndtri(uniform)
+    )
     vectors: Array = (entries / math.sqrt(float(np.mean(entries**2)))).reshape(_SPLITS, *shape)
     return vectors
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
 
@@ -24,7 +24,7 @@ _ROW_SLACK = 2.0**-40  # room for the rounding of a division by the norm
 def margin_slope(loss: str = "logistic") -> Callable[[Floats], Floats]:
     """Return phi' as a function of the margins t = y_j w.x_j, float64 (n,), which returns float64 (n,)."""
     if loss == "logistic":
-        return lambda t: -expit(-t)
+        return lambda t: -scipy.special.expit(-t)
     if loss == "huber":  # of half width 1/2
         return lambda t: -np.clip(1.5 - t, 0.0, 1.0)
     raise InvalidParameter(f"unknown loss {loss!r} for PSGD; choose 'logistic' or 'huber'")

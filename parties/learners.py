@@ -12,84 +12,36 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from psephos.parties.training import WHITENED_RIDGE, class_probabilities, train_parties, train_whitened, votes
+from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.own_data import unit_rows
-
-
-class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Ridge logistic (K = 2) or softmax (K > 2) regression of one party, as `psephos.parties.training` trains many.
-
-    Minimises the mean loss + (lam/2)||W||^2 without an intercept. Rows of norm above 1 raise NormError.
-
-    Args:
-        lam: lambda of the ridge.
-        n_classes: K: labels are 0 to K - 1, and all of them are part of the objective. None takes those that occur.
-        tolerance: as in `train_parties`.
-        coordinates: public coordinates of the rows at unit length (`psephos.curator.statistic.public_coordinates`),
-            float64 (d, r).
-
-    The fitted `coef_` has shape (d,) for two classes, (K, d) for more, in terms of the features.
-    """
-
-    def __init__(
-        self,
-        *,
-        lam: float = 1e-4,
-        n_classes: int | None = None,
-        tolerance: float = 1e-8,
-        coordinates: NDArray[np.float64] | None = None,
-    ) -> None:
-        self.lam = lam
-        self.n_classes = n_classes
-        self.tolerance = tolerance
-        self.coordinates = coordinates
-
-    def fit(self, X: Any, y: Any) -> RidgeLogistic:
-        """Train on X (n, d) and y (n,). Raises as `train_parties`, and ValueError as scikit-learn does."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        if self.n_classes is None:
-            self.classes_, y = np.unique(y, return_inverse=True)
-        else:
-            self.classes_ = np.arange(self.n_classes)
-        classes, A = len(self.classes_), self.coordinates
-        if A is None:
-            self.coef_ = train_parties(X, y, [len(X)], classes=classes, lam=self.lam, tolerance=self.tolerance)[0]
-        else:
-            (W,) = train_whitened(unit_rows(X) @ A, y, [len(X)], classes=classes, transform=A, lam=self.lam)
-            self.coef_ = (W[1] - W[0] if classes == 2 else W) @ A.T
-        return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict the probability of every class for X (N, d), float64 (N, K). Raises as `predict`."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return class_probabilities(self.coef_, X)
 
 
 def _classifier(module: str, name: str, **settings: Any) -> Any:
-    """Create a scikit-learn classifier; only its own module is imported, since all together take half a second."""
-    return getattr(import_module(f"sklearn.{module}"), name)(**settings)
+    """Create a classifier; only its own module is imported, because scikit-learn takes most of a second."""
+    return getattr(import_module(module), name)(**settings)
+
+
+def _ridge(**settings: Any) -> Any:
+    return _classifier("psephos.parties.ridge_logistic", "RidgeLogistic", **settings)
+
+
+def _is_ridge(estimator: Any) -> bool:
+    from psephos.parties.ridge_logistic import RidgeLogistic
+
+    return isinstance(estimator, RidgeLogistic)
 
 
 # By name: a function of the party's number of samples, because k nearest neighbours need k samples.
 LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
     {
-        "tree": lambda samples: _classifier("tree", "DecisionTreeClassifier"),
-        "knn": lambda samples: _classifier("neighbors", "KNeighborsClassifier", n_neighbors=min(5, samples)),
-        "forest": lambda samples: _classifier("ensemble", "RandomForestClassifier", n_estimators=30),
-        "naive-bayes": lambda samples: _classifier("naive_bayes", "GaussianNB"),
-        "svm": lambda samples: _classifier("svm", "SVC"),
-        "logistic": lambda samples: RidgeLogistic(),
-        "whitened": lambda samples: RidgeLogistic(lam=WHITENED_RIDGE),
+        "tree": lambda samples: _classifier("sklearn.tree", "DecisionTreeClassifier"),
+        "knn": lambda samples: _classifier("sklearn.neighbors", "KNeighborsClassifier", n_neighbors=min(5, samples)),
+        "forest": lambda samples: _classifier("sklearn.ensemble", "RandomForestClassifier", n_estimators=30),
+        "naive-bayes": lambda samples: _classifier("sklearn.naive_bayes", "GaussianNB"),
+        "svm": lambda samples: _classifier("sklearn.svm", "SVC"),
+        "logistic": lambda samples: _ridge(),
+        "whitened": lambda samples: _ridge(lam=WHITENED_RIDGE),
     }
 )
 
@@ -118,7 +70,7 @@ class LocalClassifier:
     @property
     def parameters(self) -> NDArray[np.float64]:
         """Weights (d,) or (K, d) of a fitted "logistic", for averaging. Raises InvalidParameter for other kinds."""
-        if not isinstance(self._estimator, RidgeLogistic):
+        if not _is_ridge(self._estimator):
             raise InvalidParameter("only the fitted learner 'logistic' has parameters that can be averaged")
         return np.asarray(self._estimator.coef_)
 
@@ -133,7 +85,7 @@ class LocalClassifier:
             key for key, value in estimator.get_params().items() if key.endswith("random_state") and value is None
         ]
         estimator.set_params(**dict.fromkeys(unseeded, self._seed))  # also inside a pipeline
-        if isinstance(estimator, RidgeLogistic):
+        if _is_ridge(estimator):
             estimator.set_params(n_classes=len(self.classes))
         elif (labels == labels[0]).all() or bool(np.ptp(X, axis=0).max() == 0):
             self._constant, self._estimator, self._width = int(np.bincount(labels).argmax()), None, X.shape[1]
@@ -206,11 +158,13 @@ def make_learner(
         if learner == "whitened":
             if coordinates is None:
                 raise InvalidParameter("the learner 'whitened' needs public coordinates; pass coordinates=")
-            ridge = RidgeLogistic(lam=WHITENED_RIDGE, coordinates=coordinates)
-            return LocalClassifier(lambda samples: clone(ridge), classes=classes, seed=seed)
+            white = {"lam": WHITENED_RIDGE, "coordinates": coordinates}
+            return LocalClassifier(lambda samples: _ridge(**white), classes=classes, seed=seed)
         if lam is None:
             return LocalClassifier(LEARNERS[learner], classes=classes, seed=seed)
-        return LocalClassifier(lambda samples: RidgeLogistic(lam=lam), classes=classes, seed=seed)
+        return LocalClassifier(lambda samples: _ridge(lam=lam), classes=classes, seed=seed)
+    from sklearn.base import BaseEstimator, clone, is_classifier
+
     if not isinstance(learner, BaseEstimator) or not is_classifier(learner):
         raise InvalidParameter(f"learner must be a name or a scikit-learn classifier, not {type(learner).__name__}")
     return LocalClassifier(lambda samples: clone(learner), classes=classes, seed=seed)

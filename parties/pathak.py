@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+import scipy
 from gmpy2 import mpz
 from numpy.typing import NDArray
 

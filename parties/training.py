@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax
 
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
@@ -116,7 +116,7 @@ def votes(W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26) -> ND
 def class_probabilities(w: Floats, X: NDArray[np.floating]) -> Floats:
     """Compute the probabilities, (N, K), that one logistic (d,) or softmax (K, d) classifier gives rows (N, d)."""
     scores = np.asarray(X, np.float64) @ (np.stack([np.zeros_like(w), w]) if w.ndim == 1 else w).T
-    probabilities: Floats = softmax(scores, axis=1)
+    probabilities: Floats = scipy.special.softmax(scores, axis=1)
     return probabilities
 
 
@@ -218,14 +218,14 @@ def _values(targets: Floats, weights: Floats, lam: float, V: Floats, scores: Flo
     if targets.shape[2] == 1:
         losses = np.logaddexp(0, scores[:, :, 0]) - targets[:, :, 0] * scores[:, :, 0]
     else:
-        losses = logsumexp(scores, axis=2) - (targets * scores).sum(axis=2)
+        losses = scipy.special.logsumexp(scores, axis=2) - (targets * scores).sum(axis=2)
     return np.asarray((weights * losses).sum(axis=1) + lam / 2 * np.einsum("mci,mci->m", V, V))
 
 
 def _probabilities(scores: Floats) -> Floats:
     if scores.shape[2] == 1:
-        return np.asarray(expit(scores))
-    return np.asarray(softmax(scores, axis=2))
+        return np.asarray(scipy.special.expit(scores))
+    return np.asarray(scipy.special.softmax(scores, axis=2))
 
 
 def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: float) -> Floats:

@@ -1,6 +1,6 @@
-from .model import ReleasedClassifier as ReleasedClassifier
-from .model import ReleasedRegressor as ReleasedRegressor
-from .model import load_model as load_model
+from .released import ReleasedClassifier as ReleasedClassifier
+from .released import ReleasedRegressor as ReleasedRegressor
+from .released import load_model as load_model
 from .simulation.experiment import Simulation as Simulation
 from .simulation.experiment import simulate as simulate
 from .simulation.key_setup import KeySetup as KeySetup

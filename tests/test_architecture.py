@@ -132,12 +132,13 @@ LAYERS: dict[str, set[str]] = {
     "specs": {"progress"},
     "data": {"options"},
     "model": {"data", "files"},
+    "released": {"data", "model"},
     "budget": {"data", "results"},
-    "results": {"data", "files", "model"},
-    "simulation": {"budget", "files", "specs", "data", "results", "model", "options", "progress"},
-    "study": {"budget", "files", "specs", "data", "results", "model", "options", "progress"},
-    "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress"},
-    "audit": {"simulation", "study", "specs", "data", "results", "model", "options", "progress"},
+    "results": {"data", "files", "model", "released"},
+    "simulation": {"budget", "files", "specs", "data", "results", "model", "released", "options", "progress"},
+    "study": {"budget", "files", "specs", "data", "results", "model", "released", "options", "progress"},
+    "experiments": {"simulation", "specs", "data", "results", "model", "released", "options", "progress"},
+    "audit": {"simulation", "study", "specs", "data", "results", "model", "released", "options", "progress"},
 }
 """What each part of `psephos` may import of the others (docs/design.md, section 1). Only the command imports all."""
 

@@ -14,9 +14,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse.linalg import LinearOperator, cg
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import largest_row_norm
@@ -186,10 +185,12 @@ def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: flo
     curvature = loss.curvature(features @ w.T, targets)
     if w.size <= _DENSE_LIMIT:
         try:
-            factor = cho_factor(_hessian(features, curvature, lam, loss), overwrite_a=True, check_finite=False)
-            solution: Array = cho_solve(factor, slope.ravel(), check_finite=False).reshape(w.shape)
+            factor = scipy.linalg.cho_factor(
+                _hessian(features, curvature, lam, loss), overwrite_a=True, check_finite=False
+            )
+            solution: Array = scipy.linalg.cho_solve(factor, slope.ravel(), check_finite=False).reshape(w.shape)
             return solution
-        except LinAlgError:  # lambda is lost in the rounding of the Hessian
+        except scipy.linalg.LinAlgError:  # lambda is lost in the rounding of the Hessian
             pass
 
     def product(v: Array) -> Array:
@@ -201,7 +202,9 @@ def _direction(features: Array, targets: Array, w: Array, slope: Array, lam: flo
         return multiple
 
     # Any approximate solution will do: it only has to lead downhill.
-    iterate, _ = cg(LinearOperator((w.size, w.size), product), slope.ravel(), rtol=0.1, atol=0.0)
+    iterate, _ = scipy.sparse.linalg.cg(
+        scipy.sparse.linalg.LinearOperator((w.size, w.size), product), slope.ravel(), rtol=0.1, atol=0.0
+    )
     step: Array = iterate.reshape(w.shape)
     return step
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import lambertw
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import DataError
@@ -128,7 +128,7 @@ def radius(lam: float, classes: int = 2) -> float:
         5.277
     """
     lam, classes = check_positive(lam, "lambda"), check_count(classes, "the number of classes", 2)
-    return math.sqrt(float(lambertw((classes - 1) / math.e).real) / lam) * (1 + 2.0**-40)
+    return math.sqrt(float(scipy.special.lambertw((classes - 1) / math.e).real) / lam) * (1 + 2.0**-40)
 
 
 # -- empirical risk minimisers (Hamm, Algorithms 1 and 2), party-level

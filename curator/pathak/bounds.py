@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy.optimize import brentq
+import scipy
 
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import radius
@@ -127,4 +127,4 @@ def _minimiser(points: list[tuple[float, float]], lam: float) -> float:
     def slope(w: float) -> float:
         return sum(-y * x / (1 + math.exp(y * w * x)) for x, y in points) / len(points) + 2 * lam * w
 
-    return float(brentq(slope, -1 / lam, 1 / lam, xtol=1e-15))
+    return float(scipy.optimize.brentq(slope, -1 / lam, 1 / lam, xtol=1e-15))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import gmpy2
-from scipy.special import chdtri
+import scipy
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
@@ -54,7 +54,7 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
     docs/protocols/psgd.md.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
-    q = float(chdtri(dimension, delta))
+    q = float(scipy.special.chdtri(dimension, delta))
     sigma = check_positive(sensitivity, "the sensitivity") * (math.sqrt(q) + math.sqrt(q + 2 * epsilon)) / (2 * epsilon)
     if not math.isfinite(sigma):
         raise InvalidParameter(f"no finite sigma exists for epsilon = {epsilon:g} and delta = {delta:g}")
@@ -68,7 +68,7 @@ def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
     delta = 0.05 it gives 0.23 instead of 85.8.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
-    return 2 / (epsilon + 2 * math.sqrt(float(chdtri(dimension, delta))))
+    return 2 / (epsilon + 2 * math.sqrt(float(scipy.special.chdtri(dimension, delta))))
 
 
 def footnote_four(

@@ -43,7 +43,7 @@ from psephos.data.fit_features import Features, fit_features
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
 from psephos.data.splits import Split
-from psephos.model import MODEL_FILE, Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
+from psephos.model import MODEL_FILE, Model, RegressionModel
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -52,6 +52,7 @@ from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.roles import Step
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import Transcript
+from psephos.released import ReleasedClassifier, ReleasedRegressor
 from psephos.results.security import ComparedRun, Finding
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job, RegressionRun
 from psephos.simulation.key_setup import setup_keys

@@ -12,8 +12,9 @@ from psephos.cli.generate import command, with_options
 from psephos.cli.shared import AsJson, ModelAt, OutputDir, ReportDir, Verbose, note, output_directory
 from psephos.cli.simulate import perform
 from psephos.files import write_atomically
-from psephos.model import MODEL_FILE, Model, ReleasedRegressor, load_model, written_model
+from psephos.model import MODEL_FILE, Model, written_model
 from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.released import ReleasedRegressor, load_model
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, calibrated_model
 

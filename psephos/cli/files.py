@@ -16,7 +16,7 @@ from psephos.cli.shared import AsJson, ModelAt, OutputError, emit, emit_raw, not
 from psephos.results.base import FORMAT
 
 if TYPE_CHECKING:
-    from psephos.model import ReleasedClassifier, ReleasedRegressor
+    from psephos.released import ReleasedClassifier, ReleasedRegressor
 
 COLUMN = "predicted"
 
@@ -39,9 +39,9 @@ def predict(
     """Predict with a model file: print the rows of FILE as they are, with the prediction in an added column."""
     from psephos.data.tables import SEPARATOR, canonical_table, read_cells
     from psephos.files import write_atomically
-    from psephos.model import load_model
     from psephos.protocol.errors import DataError
     from psephos.protocol.foreign import printable
+    from psephos.released import load_model
 
     classifier = load_model(model)
     cells = read_cells(file)
@@ -80,8 +80,8 @@ def predict(
 
 def _scores_of(classifier: ReleasedClassifier | ReleasedRegressor, table: Any) -> dict[str, Any]:
     """Return the columns of `--scores`, (n,) each, by name."""
-    from psephos.model import ReleasedClassifier
     from psephos.protocol.errors import InvalidParameter
+    from psephos.released import ReleasedClassifier
 
     if not isinstance(classifier, ReleasedClassifier):
         raise InvalidParameter("this model predicts a number, which has no classes: leave --scores out")

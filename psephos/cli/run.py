@@ -17,7 +17,6 @@ from psephos.data.schema import WIDEST
 from psephos.protocol.errors import InvalidParameter
 from psephos.results.runs import TallyResult
 from psephos.results.scores import RegressionResult
-from psephos.simulation.job import Job, RegressionRun
 from psephos.simulation.options import JobOptions
 
 WITHOUT = (
@@ -101,6 +100,8 @@ def _(
 
 
 def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:
+    from psephos.simulation.job import Job  # scikit-learn takes most of a second
+
     job = Job(chosen)
     if output is not None and job.split.dataset.features > WIDEST:
         raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
@@ -121,6 +122,8 @@ def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: b
 
 
 def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings: Any) -> None:
+    from psephos.simulation.job import RegressionRun
+
     run = RegressionRun(chosen)
 
     def save(result: RegressionResult) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from psephos.data.splits import Split
 from psephos.data.tables import Encoding
-from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, reliance, written_model
+from psephos.model import Model, RegressionModel, written_model
 from psephos.results.base import Fact
 from psephos.results.budget import budget_text
 from psephos.results.runs import TallyResult
@@ -148,6 +148,8 @@ def _reliance_rows(model: Model | RegressionModel, split: Split) -> list[Fact]:
     """Return how much a model that is not linear in the columns relies on each of them, the most important ones."""
     if model.encoding.map is None or split.inputs is None:
         return []
+    from psephos.released import ReleasedClassifier, ReleasedRegressor, reliance  # scikit-learn takes most of a second
+
     released = ReleasedClassifier(model) if isinstance(model, Model) else ReleasedRegressor(model)
     shares, count = reliance(released, split.inputs)
     changes = (

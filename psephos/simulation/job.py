@@ -30,16 +30,7 @@ from psephos.data.schema import WIDEST
 from psephos.data.splits import Split
 from psephos.data.tables import Column, Encoding
 from psephos.files import write_atomically
-from psephos.model import (
-    MODEL_FILE,
-    Model,
-    RegressionModel,
-    ReleasedClassifier,
-    ReleasedRegressor,
-    best_class,
-    write_onnx,
-    written_model,
-)
+from psephos.model import MODEL_FILE, Model, RegressionModel, write_onnx, written_model
 from psephos.options import option
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -48,6 +39,7 @@ from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.privacy.accounting import stated
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM
+from psephos.released import ReleasedClassifier, ReleasedRegressor, best_class
 from psephos.results.base import Result, timed
 from psephos.results.card import model_card
 from psephos.results.runs import ComposedCost, TallyResult

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psephos.curator.evaluation import largest_error
 from psephos.data.fit_features import FEATURES_HELP, Features, fit_features
 from psephos.data.tables import check_classes
-from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
+from psephos.model import Model, RegressionModel, read_model
 from psephos.options import Options, join_list, option
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
@@ -139,7 +139,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     samples, evaluated = _read_files(options, kind)
     curator = IdentityCard.read(Path(options.curator))
     members = [IdentityCard.read(path) for path in cards]
-    first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else kind.methods[0]
+    first = "unchanged" if isinstance(evaluated, RegressionModel) else kind.methods[0]
     method = first if options.method is None else options.method
     given = _parsed_parameters(options, kind)
     _check_persons(given.get("record"), samples)
@@ -205,16 +205,14 @@ def _stated(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value != ""}
 
 
-def _read_files(
-    options: NewOptions, kind: type[Spec]
-) -> tuple[PublicSamples, ReleasedClassifier | ReleasedRegressor | None]:
+def _read_files(options: NewOptions, kind: type[Spec]) -> tuple[PublicSamples, Model | RegressionModel | None]:
     """Return the public samples with their features, and the model that is evaluated, if any."""
-    evaluated = load_model(options.model) if options.model else None
-    numeric = kind.numeric or isinstance(evaluated, ReleasedRegressor)
+    evaluated = read_model(options.model) if options.model else None
+    numeric = kind.numeric or isinstance(evaluated, RegressionModel)
     path = Path(options.public)
     samples = PublicSamples.read(path, options.label, options.ignore, options.text, predicts_number=numeric)
     if evaluated is not None:
-        encoding = evaluated.model.encoding
+        encoding = evaluated.encoding
         known = encoding.map is not None and encoding.columns == samples.encoding.columns
         return (samples.mapped(encoding.map, ()) if known and encoding.map else samples), evaluated
     labels = samples.labels(options.classes)
@@ -290,7 +288,7 @@ def _evaluation_parameters(
     options: NewOptions,
     given: Mapping[str, Any],
     samples: PublicSamples,
-    evaluated: ReleasedClassifier | ReleasedRegressor,
+    model: Model | RegressionModel,
 ) -> dict[str, Any]:
     """Return the parameters of an evaluation: the model of --model for the samples' scaled rows, and bounds of errors.
 
@@ -298,7 +296,6 @@ def _evaluation_parameters(
     """
     if own := [name for name in ("classifier", "low", "high", "released") if name in given]:
         raise InvalidParameter(f"the parameter {own[0]} is that of the model of --model: leave it out")
-    model = evaluated.model
     if isinstance(model, Model) and model.classes != options.classes:
         raise InvalidParameter(f"the model has the classes {', '.join(model.classes)}: name these with --classes")
     if isinstance(model, RegressionModel) and options.classes:

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.ledger import costs_together
-from psephos.data.preprocessing import PublicScaler
 from psephos.model import MOST_BYTES, Model, RegressionModel, written_model
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.foreign import printable
@@ -35,6 +34,9 @@ from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.rows import stated_releases
 from psephos.specs.terms import StudyTerms
 from psephos.study.samples import PublicSamples
+
+if TYPE_CHECKING:
+    from psephos.data.preprocessing import PublicScaler
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.feature_map import FeatureMap
-from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.tables import Encoding, check_names, described_columns, first_row, numbers_of, places_of, read_table
 from psephos.options import split_list
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -31,6 +30,8 @@ from psephos.specs.terms import StudyTerms
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from psephos.data.preprocessing import PublicScaler
 
 CONSTANT = "(constant)"
 """The feature that stands for an intercept."""
@@ -210,6 +211,8 @@ def map_of(study: Study) -> FeatureMap | None:
 
 def _scaled(rows: NDArray[np.float64], predicts_number: bool) -> tuple[PublicScaler, AuxiliarySet]:
     """Return the scaler that is learned on the features of public rows, and the samples that these become."""
+    from psephos.data.preprocessing import own_scaler  # scikit-learn takes most of a second
+
     scaler = own_scaler(predicts_number=predicts_number).fit(rows)
     return scaler, AuxiliarySet(np.trunc(scaler.transform(rows) / _PITCH) * _PITCH)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from psephos.data.datasets import load
 from psephos.data.splits import split_dataset
 from psephos.data.tables import read_table
-from psephos.model import MODEL_FILE, load_model
+from psephos.model import MODEL_FILE
 from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import CURATOR, Study
@@ -188,6 +188,8 @@ def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str
     published = None if evidence.published is None else evidence.published.content
     if any((place / MODEL_FILE).read_bytes() != published for place in released):
         raise StudyError("a member has another model than the one on the board")
+    from psephos.released import load_model  # scikit-learn takes most of a second
+
     test = read_table(folder / "test.csv")
     right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
     return (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from psephos.model import load_model
+from psephos.released import load_model
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "docs" / "examples" / "hospitals.sh"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from psephos.audit.studies import trial
-from psephos.model import load_model
+from psephos.released import load_model
 from tests.forked import forked_psephos
 
 ROOT = Path(__file__).resolve().parents[2]

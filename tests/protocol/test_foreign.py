@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.data.schema import read_schema
-from psephos.model import load_model
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.foreign import has_controls, parse_toml, printable, read_text
 from psephos.protocol.study.study import Study
+from psephos.released import load_model
 from psephos.results.write import report_from_json
 from psephos.study.identity import IdentityCard
 

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
+from psephos.released import ReleasedClassifier
 from psephos.results.base import Result
 from psephos.results.runs import TallyResult
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job

@@ -25,9 +25,10 @@ from psephos.cli.main import build
 from psephos.curator.ledger import Release, costs_together
 from psephos.data.fit_features import Features, fit_features
 from psephos.data.tables import Column, Encoding
-from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
+from psephos.model import MODEL_FILE, Model, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError, PsephosError
 from psephos.protocol.privacy.unit import PrivacyUnit
+from psephos.released import load_model
 
 ENCODING = Encoding(
     (Column("age", "number", fill=40.0), Column("city", "text", values=("Lima", "Oslo")), Column("seen", "date"))

@@ -17,10 +17,11 @@ from psephos.budget import unit_of_run
 from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
-from psephos.model import ReleasedClassifier, ReleasedRegressor, load_model, written_model
+from psephos.model import written_model
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
+from psephos.released import ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job, RegressionRun, calibrated_model
 from psephos.simulation.options import JobOptions

@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 import psephos
 from psephos.cli.main import build
-from psephos.model import RegressionModel, ReleasedRegressor, load_model, write_onnx, written_model
+from psephos.model import RegressionModel, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
+from psephos.released import ReleasedRegressor, load_model
 from psephos.results.base import Result
 from psephos.results.scores import RegressionResult
 from psephos.simulation.job import RegressionRun

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from psephos.cli.main import build
 from psephos.cli.shared import start_logging
-from psephos.model import Model, load_model, written_model
+from psephos.model import Model, written_model
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board.file import BoardFile
@@ -47,6 +47,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
+from psephos.released import load_model
 from psephos.specs.terms import StudyTerms
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint

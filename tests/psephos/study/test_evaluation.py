@@ -16,12 +16,13 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from psephos.curator.evaluation import calibrated
 from psephos.curator.ledger import Release, costs_together
 from psephos.data.tables import read_table
-from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, written_model
+from psephos.model import Model, RegressionModel, written_model
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.evaluation import ROW
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import SigningKey
+from psephos.released import ReleasedClassifier, ReleasedRegressor
 from psephos.specs.registry import protected_by, spec_of
 from psephos.specs.rows import EvaluationSpec, encode_releases
 from psephos.specs.terms import StudyTerms

@@ -15,11 +15,12 @@ import pytest
 from psephos.data.feature_map import FeatureMap, Forest
 from psephos.data.fit_features import fit_features, kind_of_map
 from psephos.data.tables import read_table
-from psephos.model import Model, ReleasedClassifier, load_model, written_model
+from psephos.model import Model, written_model
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import AgreementError, InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
+from psephos.released import ReleasedClassifier, load_model
 from psephos.specs.registry import differs_from_plan, spec_of
 from psephos.specs.terms import StudyTerms, decode_parameters
 from psephos.study.builder import NewOptions, make_study

@@ -13,12 +13,13 @@ import pytest
 
 from psephos.curator.record import plan_records
 from psephos.data.tables import read_table
-from psephos.model import RegressionModel, ReleasedRegressor, load_model
+from psephos.model import RegressionModel
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.grids.record import ENTRY_BITS
 from psephos.protocol.study.study import Study
+from psephos.released import ReleasedRegressor, load_model
 from psephos.specs.registry import check_study, differs_from_plan, protected_by, spec_of
 from psephos.specs.rows import RegressionSpec
 from psephos.specs.terms import StudyTerms, encode_coordinates

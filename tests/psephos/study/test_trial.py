@@ -16,11 +16,12 @@ import pandas as pd
 import pytest
 
 from psephos.audit.studies import trial
-from psephos.model import load_model, written_model
+from psephos.model import written_model
 from psephos.protocol.board import Board
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
+from psephos.released import load_model
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership
 from psephos.study.trial import _serve, _verified, _wait, run_trial
