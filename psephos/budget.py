@@ -45,7 +45,9 @@ def table_digest(path: Path) -> bytes:
 
 
 def rows_digest(options: DataOptions, split: Split) -> bytes:
-    """Return the digest of the rows that a run is about: of the user's file, or of the arrays of another data set."""
+    """Return the digest of the rows that a run is about: of the user's table, or of the arrays of another data set."""
+    if split.digest:
+        return split.digest
     if options.data is not None:
         return table_digest(Path(options.data))
     digest = hashlib.sha256()

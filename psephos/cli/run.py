@@ -13,7 +13,6 @@ from psephos.cli.generate import HelpAll, SectionedCommand, command, with_option
 from psephos.cli.shared import AsJson, OutputDir, ProgressDisplay, ReportDir, Verbose, note, output_directory
 from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
-from psephos.data.schema import WIDEST
 from psephos.protocol.errors import InvalidParameter
 from psephos.results.runs import TallyResult
 from psephos.results.scores import RegressionResult
@@ -103,8 +102,8 @@ def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: b
     from psephos.simulation.job import Job  # scikit-learn takes most of a second
 
     job = Job(chosen)
-    if output is not None and job.split.dataset.features > WIDEST:
-        raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
+    if output is not None:
+        job.check_model()
     for line in job.data_summary:
         note(line)
     with ProgressDisplay() as progress:

@@ -7,12 +7,13 @@ its own rows, the seed and its name or place, the encoding and the classes on pu
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from psephos.data.tables import (
     MANY_VALUES,
     Encoding,
     canonical,
+    cells_of,
     check_classes,
     check_distinct,
     check_names,
@@ -126,6 +128,13 @@ class TableOptions(Options):
             raise InvalidParameter("--text is for columns that public rows settle; the schema says which are text")
 
 
+class Frames(NamedTuple):
+    """A table in memory in place of files: its rows, and public ones, None where a schema is in their place."""
+
+    rows: pd.DataFrame
+    public: pd.DataFrame | None
+
+
 class OwnTable:
     """The rows of a table with their labels and owners.
 
@@ -135,8 +144,8 @@ class OwnTable:
         classes: names of the K classes; () for a numeric label. Public.
     """
 
-    def __init__(self, options: TableOptions) -> None:
-        """Read the file, and check everything that does not depend on the distribution of the rows."""
+    def __init__(self, options: TableOptions, frames: Frames | None = None) -> None:
+        """Read the file or frames, and check everything that does not depend on the distribution of the rows."""
         import pandas as pd
 
         options.check_table()
@@ -147,7 +156,10 @@ class OwnTable:
         self._schema: Schema | None = None
         if options.schema is not None:
             self._schema = read_schema(Path(options.schema).expanduser())
-        table = read_table(path)
+        table = read_table(path) if frames is None else cells_of(frames.rows)
+        self._frames, self._digest = frames, b""
+        if frames is not None:
+            self._digest = hashlib.sha256(json.dumps(table.to_dict("list")).encode()).digest()
         features = _feature_columns(table, path, options)
         if self._schema is not None:
             self._schema.check_columns(features)
@@ -179,20 +191,21 @@ class OwnTable:
         if options.public is None:
             return public, None
         other = Path(options.public).expanduser()
+        given = None if self._frames is None else self._frames.public
         owned = np.zeros(len(table), bool)
-        if options.party is not None:
+        if options.party is not None and given is None:
             owned = np.asarray(table[options.party] == canonical(options.public))
         is_party = bool(owned.any())
         if is_party and other.is_file():
             raise InvalidParameter(f"--public {options.public} is a party and a file: ./{options.public} is the file")
         if is_party:
             return owned, None
-        if not other.is_file():
+        if given is None and not other.is_file():
             column = "" if options.party is None else f" and no value of the column {options.party!r}"
             raise DataError(f"--public {options.public} is no file{column}")
-        if path.samefile(other):
+        if given is None and path.samefile(other):
             raise DataError(f"{path} and {other} are one file, which cannot be private and public")
-        extra = read_table(other)
+        extra = read_table(other) if given is None else cells_of(given)
         required = [name for name in table.columns if name not in (*_special_columns(options), *options.ignore)]
         if missing := [name for name in required if name not in extra.columns]:
             raise DataError(f"{other} has no column {', '.join(map(repr, missing))}, which {path} has")
@@ -406,6 +419,7 @@ class OwnTable:
             remarks=tuple(self._remarks(rows_of, encoding, X)),
             persons=None if self._persons is None else np.unique(self._persons, return_inverse=True)[1],
             schema="" if self._schema is None else "encoding" if schema_samples is None else "samples",
+            digest=self._digest,
         )
 
     def _encoding(self, auxiliary: NDArray[np.intp]) -> tuple[Encoding, list[str]]:

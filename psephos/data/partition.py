@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from psephos.data.datasets import Dataset, load
-from psephos.data.own import OwnTable, TableOptions
+from psephos.data.own import Frames, OwnTable, TableOptions
 from psephos.data.splits import DEALS, Split, split_dataset
 from psephos.options import BelowOne, option
 from psephos.protocol.errors import InvalidParameter
@@ -134,18 +134,19 @@ class DataOptions(TableOptions):
 Options = TypeVar("Options", bound=DataOptions)
 
 
-def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
+def load_split(options: Options, data: Dataset | Split | Frames | None = None) -> tuple[Options, Split]:
     """Check the options and assign the rows of their data (or of `data`, which may be split already) to the parties.
 
     Returns the options, whose number of parties is that of the table if it names them, and the split.
     """
-    table = OwnTable(options) if data is None and options.data is not None else None
+    source: Any = data  # a table in memory, which the options name as they name one in a file
+    table = OwnTable(options, source) if not isinstance(data, Dataset | Split) and options.data is not None else None
     if table is not None and table.owners:
         parties = len(table.owners)
         options = replace(options, parties=parties)
     options.check()
     if not isinstance(data, Split):
-        data = options.deal(table or data or _load_named(options))
+        data = options.deal(table or source or _load_named(options))
     if options.compares and not len(data.test):
         raise InvalidParameter("no rows are left to measure on: leave --held-out out")
     return options, data

@@ -47,6 +47,7 @@ class Split:
             drawn from it, too.
         persons: number of the person of each row, int64 (n,), where persons are protected. A secret.
         held_out: the rows of each party that are in `test`.
+        digest: of a table that is in no file, 32 bytes; b"" of others.
     """
 
     dataset: Dataset
@@ -62,6 +63,7 @@ class Split:
     schema: Literal["", "encoding", "samples"] = ""
     persons: NDArray[np.int64] | None = None
     held_out: tuple[Indices, ...] = ()
+    digest: bytes = b""
 
     @property
     def private_remarks(self) -> list[str]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from psephos.budget import budget_of
 from psephos.curator.evaluation import BINS, calibrated, largest_error
 from psephos.curator.ledger import Release, costs_together
-from psephos.data.own import OwnTable
+from psephos.data.own import Frames, OwnTable
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.schema import WIDEST
@@ -67,11 +67,14 @@ Array = NDArray[np.float64]
 class Job:
     """One run of the main job; `options` have the chosen `method`, learners and value of `reveal`."""
 
-    def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
-        """Read the data, and assign rows to parties; where several methods could be released, `decide` chooses one."""
+    def __init__(self, options: JobOptions, *, beside: Sequence[str] = (), frames: Frames | None = None) -> None:
+        """Read the data, and assign rows to parties; where several methods could be released, `decide` chooses one.
+
+        `frames`: the table, in place of the files that the options name.
+        """
         if options.task == "regression":
             raise InvalidParameter("a regression is a RegressionRun")
-        options, self.split = load_split(options)
+        options, self.split = load_split(options, frames)
         self._candidates, self._beside = options.candidates(), tuple(beside)
         self.forecast: Forecast | None = None
         self._choose(self._candidates[0])
@@ -121,18 +124,23 @@ class Job:
         warnings = [f"WARNING: {text}" for text in self.warnings_about_data]
         return [*lines, *warnings]
 
-    def run(self, **context: Unpack[RunContext]) -> TallyResult:
+    def run(self, *, encrypted: bool = True, **context: Unpack[RunContext]) -> TallyResult:
+        """Decide, and release; `encrypted`: see `simulate_tally`."""
         self.decide(context.get("progress", silent))
         context |= {"data": self.split, "public_only": self.method == PUBLIC}
-        result = simulate_tally(self.options, **context)
+        result = simulate_tally(self.options, encrypted=encrypted, **context)
         remarks = result.remarks if self.forecast is None else [self.forecast.reason, *result.remarks]
         return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks], remarks=remarks)
 
-    def model(self, result: TallyResult) -> Model:
+    def check_model(self) -> None:
+        """Raise InvalidParameter where no model file can have all features."""
         if self.split.dataset.features > WIDEST:
             raise InvalidParameter(
-                f"a model file has at most {WIDEST:,} features, and these data have more: leave columns out"
+                f"a model file has at most {WIDEST:,} features, and these data have more: leave columns or --output out"
             )
+
+    def model(self, result: TallyResult) -> Model:
+        self.check_model()
         coefficients, intercepts = result.evaluation.scaler.fold(np.atleast_2d(result.weights[self.method]))
         released = result.privacy[self.method]  # warnings about other methods' releases are not this model's
         return Model(
@@ -266,7 +274,7 @@ class RegressionRun(RowSum):
     options: JobOptions
     spec: RegressionSpec
 
-    def __init__(self, options: JobOptions, split: Split | None = None) -> None:
+    def __init__(self, options: JobOptions, split: Split | Frames | None = None) -> None:
         """Assign rows to parties, in place of `split` those that the options name, and plan from public values."""
         if options.task != "regression":
             raise InvalidParameter("a numeric label is predicted with --task regression")
@@ -461,9 +469,15 @@ class EvaluationRun(RowSum):
     options: EvaluationOptions
     spec: EvaluationSpec
 
-    def __init__(self, options: EvaluationOptions, evaluated: ReleasedClassifier | ReleasedRegressor) -> None:
+    def __init__(
+        self,
+        options: EvaluationOptions,
+        evaluated: ReleasedClassifier | ReleasedRegressor,
+        frames: Frames | None = None,
+    ) -> None:
+        """Assign rows to parties, and plan; `frames`: the table, in place of the files that the options name."""
         self.model = model = evaluated.model
-        options, split = _assign_rows(options, model)
+        options, split = _assign_rows(options, model, frames)
         agreed: dict[str, Any]
         if isinstance(model, RegressionModel):
             largest = options.largest_error
@@ -536,7 +550,9 @@ class EvaluationRun(RowSum):
         )
 
 
-def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> tuple[EvaluationOptions, Split]:
+def _assign_rows(
+    options: EvaluationOptions, model: Model | RegressionModel, frames: Frames | None
+) -> tuple[EvaluationOptions, Split]:
     """Return the options for the table and the model, and the rows in the model's encoding, assigned to the parties."""
     options = replace(options, task="regression" if isinstance(model, RegressionModel) else "classification")
     if isinstance(model, RegressionModel):
@@ -555,7 +571,7 @@ def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> 
         if options.classes and options.classes != model.classes:
             raise InvalidParameter(f"the classes of the model are {', '.join(model.classes)}: leave --classes out")
         options = replace(options, classes=model.classes)
-    table = OwnTable(options)
+    table = OwnTable(options, frames)
     if table.owners:
         options = replace(options, parties=len(table.owners))
     options.check()

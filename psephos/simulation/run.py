@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
+from psephos.data.own import Frames
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import Split
@@ -34,12 +35,12 @@ Replacements = Mapping[str, Callable[[Role], Role]]
 class RunContext(TypedDict, total=False):
     """Optional arguments of every simulation, besides its options.
 
-    data: a data set or a finished split, in place of the data that the options name. transcript: records every message.
-    progress: called as the run proceeds. roles: replaces roles, in every sum. public_only: whether the model of the
-    labelled public rows is released in place of every method, so that no party is asked.
+    data: a data set, a table in memory or a finished split, in place of the data that the options name. transcript:
+    records every message. progress: called as the run proceeds. roles: replaces roles, in every sum. public_only:
+    whether the model of the labelled public rows is released in place of every method, so that no party is asked.
     """
 
-    data: Dataset | Split | None
+    data: Dataset | Split | Frames | None
     transcript: Transcript | None
     progress: Progress
     roles: Replacements | None

@@ -543,13 +543,16 @@ class SumExperiment(KeyedRun):
 
 
 def run_experiment(
-    options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], context: RunContext
+    options: SumOptions,
+    sums: Callable[[SumExperiment], MethodsAt],
+    context: RunContext,
+    experiment: type[SumExperiment] = SumExperiment,
 ) -> tuple[SumExperiment, dict[str, Any]]:
     """Check the options, split the data, train, release and measure; also return the fields of the result."""
     options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), _journal_of(options) as journal:
-        run = SumExperiment(options, split, journal, context)
+        run = experiment(options, split, journal, context)
         with run.timed("fit"):
             measured_on = run.population.note_references(run.evaluation, run.loss) if len(run.population.test) else {}
         methods = run.release(sums(run))

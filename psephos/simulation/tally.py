@@ -9,9 +9,10 @@ With `--reveal statistic` the parties add noise to what they send, and the curat
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Unpack
 
 import numpy as np
@@ -32,14 +33,14 @@ from psephos.curator.methods import (
 from psephos.curator.rehearsed import fit_rehearsed, model_classifier
 from psephos.curator.statistic import fit_statistic, release_sum
 from psephos.parties.party import labels_of
-from psephos.parties.statistic import own_vector
+from psephos.parties.statistic import own_vector, with_share
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import NoGainError
 from psephos.protocol.grids.own_data import OWN
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
-from psephos.protocol.randomness import Randomness
+from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results.base import Alpha
 from psephos.results.runs import AverageResult, TallyResult
 from psephos.simulation.options import COUNTED, LABELLED_METHODS, PUBLIC, RECORD_METHODS, AverageOptions, TallyOptions
@@ -53,10 +54,13 @@ from psephos.specs.terms import PrivacyTerms, PublicTerms
 Array = NDArray[np.float64]
 
 
-def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> TallyResult:
-    """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate."""
+def simulate_tally(options: TallyOptions, *, encrypted: bool = True, **context: Unpack[RunContext]) -> TallyResult:
+    """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate.
+
+    Without `encrypted` the vectors and the noise are the same, and are added in the clear.
+    """
     sums = partial(_with_shares, _public_model) if context.get("public_only") else methods_of(options)
-    run, fields = run_experiment(options, sums, context)
+    run, fields = run_experiment(options, sums, context, SumExperiment if encrypted else ClearExperiment)
     return TallyResult(
         protocol="record" if options.unit == "record" else "statistic" if options.joint else "tally",
         alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
@@ -232,6 +236,32 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     law = "gaussian" if isinstance(plan.mechanism, DiscreteGaussian) else "discrete-laplace"
     chosen = statistic_choices(plan, law) | {"contributors": spec.shares.contributors}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
+
+
+# -- sums in the clear
+
+
+class ClearExperiment(SumExperiment):
+    """A run without keys and messages: its process adds up what the parties and key holders would encrypt."""
+
+    def sum(self, spec: Any, data: Any, phase: str, **more: Any) -> Any:
+        self.before_sum()
+        shares = None if spec.holder_shares is not None else getattr(spec, "shares", None)
+        holders = 0 if spec.holder_shares is None else self.options.key_holders
+        vectors = [spec.noise_of(number) for number in range(1, holders + 1)]
+        for number in self.present:
+            own = list(exact_vector(spec, data[number]))
+            vectors.append(with_share(own, shares, spec.coins(number, SYSTEM)))
+        total = tuple(sum(map(int, column)) for column in zip(*vectors, strict=True))
+        opened = OpenedSum(total, tuple(self.present))
+        self._charges.after_sum(more.get("label") or phase, opened)
+        self.evaluation.sums.setdefault(phase, []).append(opened)
+        return SimpleNamespace(opened=opened)
+
+    def result_fields(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
+        asked = len(self.present) if self.evaluation.sums else 0
+        colluders = self.options.coalition if asked else None
+        return super().result_fields(methods) | {"ballots": asked, "colluders": colluders}
 
 
 # -- without noise, to compare with: only a simulation has all rows
