@@ -66,7 +66,7 @@ class NeighbourCost:
     """What several releases that protect `unit` cost together: sums, None where one has no finite cost."""
 
     unit: PrivacyUnit
-    releases: Annotated[int, Meta(ge=1)]
+    releases: Annotated[int, Meta(ge=0)]
     epsilon: Annotated[float, Meta(ge=0)] | None
     delta: Annotated[float, Meta(ge=0, le=1)] | None
 

@@ -42,7 +42,7 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def encode(self, X: Any) -> NDArray[np.float64]:
         """Encode rows as numbers, float64 (n, `n_features_in_`), the input of `model.onnx`; raises DataError."""
-        if (table := _table(X)) is not None:
+        if (table := named_table(X)) is not None:
             return self.model.encoding.encode(cells_of(table))
         try:
             rows: NDArray[np.float64] = check_array(X, dtype=np.float64, ensure_min_samples=0)
@@ -57,13 +57,14 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
         return self.model.encoding.mapped(self.encode(X))
 
 
-def _table(X: Any) -> Any:
+def named_table(X: Any) -> Any:
     """Return rows with named columns as a DataFrame; None for an array of numbers."""
     if hasattr(X, "to_pandas"):  # of pyarrow or polars
         return X.to_pandas()
     if hasattr(X, "columns"):
         return X
-    if isinstance(X, Mapping) or (isinstance(X, Sequence) and X and all(isinstance(row, Mapping) for row in X)):
+    mapping = isinstance(X, Mapping) and not hasattr(X, "nnz")  # as one kind of sparse matrix is
+    if mapping or (isinstance(X, Sequence) and X and all(isinstance(row, Mapping) for row in X)):
         import pandas as pd
 
         try:
