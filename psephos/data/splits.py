@@ -7,8 +7,9 @@ party holds after the split. Tables whose rows already have owners are split by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,8 @@ DEALS: tuple[Deal, ...] = ("equal", "dirichlet", "shards")
 """The ways of distributing the private rows among the parties."""
 
 Indices = NDArray[np.intp]
+
+_SKEW_STREAM = 4  # number of the random stream of a split's seed that skews labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,6 +225,29 @@ def deal_rows(
     for party in np.setdiff1d(np.arange(parties), owner):
         owner[np.flatnonzero(owner == np.bincount(owner).argmax())[0]] = party  # from the party with the most rows
     return [rows[owner == party] for party in range(parties)]
+
+
+def skewed(split: Split, skew: str) -> Split:
+    """Return a split in which the same private rows are dealt anew: parties of the same sizes, with skewed labels.
+
+    Each party in turn draws its rows from those that are left, their classes by shares of its own from a symmetric
+    Dirichlet distribution (after Hsu, Qi and Brown 2019, section 3), among the classes that are not used up. `skew`
+    names its concentration, as "dirichlet(0.5)"; raises InvalidParameter.
+    """
+    match = re.fullmatch(r"dirichlet\((\d*\.?\d+)\)", skew)
+    if match is None or not float(match[1]):
+        raise InvalidParameter(f"skew is dirichlet(0.5), or of another positive number, not {skew}", option="skew")
+    generator, labels = np.random.default_rng([split.seed, _SKEW_STREAM]), split.dataset.y_train
+    rows = generator.permutation(np.concatenate(split.parties))
+    left = [rows[labels[rows] == label].tolist() for label in range(len(split.dataset.classes))]
+    parties = []
+    for size in split.sizes:
+        shares, own = generator.dirichlet(np.full(len(left), float(match[1]))), list[int]()
+        while len(own) < size:
+            open_shares = np.array([share + 1e-12 if some else 0.0 for share, some in zip(shares, left, strict=True)])
+            own.append(left[generator.choice(len(left), p=open_shares / open_shares.sum())].pop())
+        parties.append(np.array(own, dtype=np.intp))
+    return replace(split, parties=tuple(parties))
 
 
 def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[Indices, Indices]:

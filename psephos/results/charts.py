@@ -67,6 +67,11 @@ _LOOKS: Mapping[str, tuple[str, str, str]] = {
     "avg": ("green", "D", "-."),
     "statistic": ("violet", "P", "-"),
     "pate": ("olive", "X", "--"),
+    "own-data": ("green", "d", "-"),
+    "whitened": ("olive", "*", "-"),
+    "vote-directions": ("rose", "<", "-"),
+    "public": ("olive", "h", ":"),
+    "least squares": ("ink", "s", "-"),
 }
 _COLOURS = ("blue", "orange", "green", "violet", "rose", "olive", "ink")
 _MARKERS = ("<", ">", "X", "*", "d", "P", "o", "^", "s", "D", "v")
@@ -108,6 +113,12 @@ def draw(panel: Panel, name: str) -> RenderedFigure:
     return _draw(name, panel.title or "Accuracy against epsilon", partial(_curves, panel))
 
 
+def figure_of(panel: Panel, labels: Mapping[str, str]) -> Figure:
+    """Return a panel as a figure that stands alone: with all deviations, and `labels` of methods in its legend."""
+    with matplotlib.rc_context(_STYLE):
+        return _curves(panel, labels)
+
+
 def _axes(height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(_WIDTH, height / 72))
     return figure, figure.subplots()
@@ -141,8 +152,10 @@ def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
     return figure
 
 
-def _curves(panel: Panel) -> Figure:
-    figure, axes = _axes(330 + 18 * -(-(len(panel.curves) + len(panel.levels)) // 3))
+def _curves(panel: Panel, labels: Mapping[str, str] | None = None) -> Figure:
+    entries, columns = len(panel.curves) + len(panel.levels), 2 if labels is None else 1
+    named = labels or {}
+    figure, axes = _axes(330 + 18 * (-(-entries // 3) if columns == 2 else entries))
     tops: list[float] = []
     lows: list[float] = []
     values = sorted({x for curve in panel.curves for x in curve.x})
@@ -153,8 +166,10 @@ def _curves(panel: Panel) -> Figure:
         lows += curve.mean
         side = (place / (len(panel.curves) - 1) if len(panel.curves) > 1 else 0.5) - 0.5
         x = _beside(curve.x, values, side, log=panel.log)
-        axes.plot(x, curve.mean, marker=marker, linestyle=dash, color=ink, label=curve.algorithm)
-        if curve.std is not None and len(panel.curves) <= BARS:
+        axes.plot(
+            x, curve.mean, marker=marker, linestyle=dash, color=ink, label=named.get(curve.algorithm, curve.algorithm)
+        )
+        if curve.std is not None and (labels is not None or len(panel.curves) <= BARS):
             low = [m - s for m, s in zip(curve.mean, curve.std, strict=True)]
             high = [m + s for m, s in zip(curve.mean, curve.std, strict=True)]
             tops += high
@@ -162,7 +177,7 @@ def _curves(panel: Panel) -> Figure:
             axes.errorbar(x, curve.mean, yerr=curve.std, fmt="none", color=ink, ecolor=ink, elinewidth=1, capsize=2.5)
     for name, level in panel.levels.items():
         colour, _, dash = style_of(name)
-        axes.axhline(level, color=LIGHT[colour], linestyle=dash, linewidth=1.2, label=name)
+        axes.axhline(level, color=LIGHT[colour], linestyle=dash, linewidth=1.2, label=named.get(name, name))
         lows.append(level)
     if panel.log:
         axes.set_xscale("log")
@@ -171,14 +186,14 @@ def _curves(panel: Panel) -> Figure:
     axes.minorticks_off()
     if "accuracy" in panel.y_label:
         axes.set_ylim(max(0.0, math.floor(10 * min(lows)) / 10), 1.02)
-    else:
+    elif labels is None:
         axes.set_ylim(0, min(1.02, 1.03 * max([0.5, *tops])))
     axes.grid()
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     if panel.title:
         axes.set_title(textwrap.fill(panel.title, 48))
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=3.2, columnspacing=1.2)
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2, columnspacing=1.2)
     return figure
 
 

@@ -51,6 +51,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.filterwarnings("ignore::psephos.ReleaseWarning")
 @pytest.mark.parametrize(
     "page",
     [

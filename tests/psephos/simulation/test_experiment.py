@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.tree import DecisionTreeClassifier
 
 import psephos
@@ -114,6 +114,64 @@ def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any],
     assert result.models[methods.pop(), 5.0][0].predict(X[:3]).shape == (3,)
 
 
+def test_groups_are_parties_with_rows_of_their_own() -> None:
+    """Their rows may have text; a tenth of all is public, with its labels, and 30 % of each party's are held out."""
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(e=np.where(X[:, 4] > 0.1, "rough", "smooth"))
+    whose = pd.Series(np.arange(len(y)) % 7, name="hospital")
+    result = psephos.simulate(frame, NAMES, groups=whose, methods=["statistic"], draws=1, **FEW)
+    split = result.evaluation.split
+    assert split is not None
+    assert (len(split.auxiliary), split.labelled, len(split.parties)) == (57, 57, 7)
+    owned = [len(own) + len(held) for own, held in zip(split.parties, split.held_out, strict=True)]
+    assert sum(owned) == len(y) - 57
+    assert len(split.test) == pytest.approx(0.3 * sum(owned), abs=7)
+    assert str(result.results[0].privacy["statistic"].protects) == "party (hospital)"
+    assert {"public", "ensemble"} <= set(result.table["method"])
+
+
+def test_labels_are_skewed_among_parties_of_the_same_sizes() -> None:
+    sizes, spread = [20, 30, 50, 60], []
+    for skew in ("", "dirichlet(0.1)"):
+        result = psephos.simulate(X, y, parties=4, sizes=sizes, skew=skew, methods=["soft"], draws=1, **FEW)
+        split = result.evaluation.split
+        assert split is not None
+        assert split.sizes.tolist() == sizes
+        spread.append(np.std([split.party(number)[1].mean() for number in range(4)]))
+        rows = np.sort(np.concatenate(split.parties))
+    assert len(np.unique(rows)) == sum(sizes)
+    assert spread[1] > 2 * spread[0]
+
+
+def test_regressions_and_evaluations_are_simulated_too() -> None:
+    numbers, labels = load_diabetes(return_X_y=True)
+    more = {**FEW, "parties": 6, "epsilons": [1, 5], "draws": 2}
+    regression = psephos.simulate(numbers, labels, protocol="regression", announced_rows=250, **more)
+    noisy = regression.table.dropna(subset="epsilon")
+    assert noisy.groupby(["method", "epsilon"])["draw"].apply(list).to_dict() == {("newton", e): [0, 1] for e in (1, 5)}
+    assert (regression.table["method"] == "least squares").sum() == 1
+    assert regression.measure == "r2"
+    model = psephos.PrivateFederatedClassifier(public=0.2, epsilon=0.1, parties=10, options=FEW).fit(X[:300], y[:300])
+    more |= {"draws": 1, "simulate_noise": True, "model": model.release_}
+    evaluation = psephos.simulate(X[300:], y[300:], protocol="evaluation", **more)
+    assert evaluation.table["epsilon"].tolist() == [1, 5]
+    for outcome in evaluation.results:
+        assert abs(outcome.accuracy.value - model.score(X[300:], y[300:])) < 4 * outcome.accuracy.error
+
+
+def test_splits_have_error_bars_and_levels_beside_the_axes() -> None:
+    whose = np.arange(len(y)) % 12
+    result = psephos.simulate(X, y, groups=whose, methods=["statistic", "soft"], epsilons=[10, 1], splits=2, **FEW)
+    assert result.table.groupby("split")["method"].size().nunique() == 1
+    means = result.table.query("method == 'soft' and epsilon == 1").groupby("split")["accuracy"].mean()
+    assert result.summary().loc[("soft", 1.0)].tolist() == pytest.approx([means.mean(), means.std()])
+    assert f"{means.mean():.3f}" in str(result)
+    figure = result.plot()
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert axes.get_legend() is None
+    assert len(axes.containers) == 2, "both methods have error bars"
+    assert len(legend.get_texts()) == 5, "two methods, pooled rows, the parties' vote, and public rows"
+
+
 def written_tables(folder: Path) -> dict[str, Any]:
     """Write a table and public rows, and return the options that name them."""
     frame = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES)
@@ -154,6 +212,10 @@ def test_transcript_and_replaced_roles_are_passed_to_the_run() -> None:
         ({"y": [1, *NAMES[1:]]}, DataError),
         ({"y": np.array([(1, 2), *NAMES[1:]], dtype=object)}, DataError),
         ({"draws": "many"}, InvalidParameter),
+        ({"skew": "dirichlet(0)"}, InvalidParameter),
+        ({"groups": y}, InvalidParameter),
+        ({"parties": None, "groups": y[:9]}, DataError),
+        ({"protocol": "evaluation"}, InvalidParameter),
         ({"epsilons": "1"}, InvalidParameter),
         ({"protocol": "pathak", "epsilons": [1.0, np.nan]}, InvalidParameter),
     ],
