@@ -43,8 +43,8 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     Args:
         estimator: what a party trains to vote: a name of `psephos.parties.learners.LEARNERS`, a scikit-learn
             classifier, or a list of these for the parties in turn. None leaves it to the method.
-        method, epsilon, unit, seed, budget: as the options of `psephos run`. A budget file is about one table, and
-            refuses the other folds of a cross-validation.
+        method, features, epsilon, unit, seed, budget: as the options of `psephos run`. A budget file is about one
+            table, and refuses the other folds of a cross-validation.
         encrypted: whether keys are made and vectors are encrypted. Without, the same vectors and noise are added in the
             clear: whoever has the model learns no more, and the process that fits has all rows anyway.
         public: see `fit`.
@@ -66,6 +66,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         estimator: Any = None,
         *,
         method: str = "auto",
+        features: str = "auto",
         epsilon: float = 1.0,
         unit: str = "party",
         encrypted: bool = True,
@@ -78,6 +79,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     ) -> None:
         self.estimator = estimator
         self.method = method
+        self.features = features
         self.epsilon = epsilon
         self.unit = unit
         self.encrypted = encrypted

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from psephos.model import ReleasedClassifier, ReleasedRegressor
+    from psephos.released import ReleasedClassifier, ReleasedRegressor
 
 
 @dataclass(frozen=True)
