@@ -14,7 +14,6 @@ from psephos.results.runs import TallyResult
 from psephos.results.scores import RegressionResult
 from psephos.results.trust import cost_text, facts
 
-_RELIANCE = "Which columns matter, on the public rows alone, when their values are permuted among these rows"
 _MOST_RELIANCE = 20  # columns that are listed
 _NAMED = "that the public rows, their labels and the names of the classes may be known: whoever ran this said so."
 
@@ -83,6 +82,7 @@ def model_card(
     if worth and model.encoding.map is not None and model.encoding.map.grown:
         worth += " A row was judged without the trees that were grown on it."
     columns = [Fact("column", *row) for row in model.encoding.summary] if split.encoding is not None else []
+    rows = "the samples drawn from the schema" if split.schema == "samples" else "the public rows"
     return card_text(
         f"A private {result.trust().noun} from {result.dataset}",
         model.warnings,
@@ -94,7 +94,7 @@ def model_card(
             ("How a row becomes numbers", [_encoded_by(split), encoded]),
             ("", columns),
             ("", _size_of(model)),
-            (_RELIANCE, _reliance_rows(model, split)),
+            (f"Which columns matter, when their values are permuted among {rows} alone", _reliance_rows(model, split)),
             ("", [f"{text}." for text in split.cautions]),
             ("What was not checked", [f"{fact.value}." for fact in trust if fact.topic == "unchecked" and asked]),
             ("", [_NAMED] * (split.encoding is not None)),
@@ -131,7 +131,7 @@ def _features(encoding: Encoding) -> str:
         return f"{len(encoding.features)} features"
     return (
         f"{len(encoding.features)} features, {len(encoding.inputs)} encoded columns and {encoding.map.summary} (so it "
-        "is not linear in the columns alone),"
+        "is not linear in the columns alone)"
     )
 
 
@@ -152,9 +152,7 @@ def _reliance_rows(model: Model | RegressionModel, split: Split) -> list[Fact]:
 
     released = ReleasedClassifier(model) if isinstance(model, Model) else ReleasedRegressor(model)
     shares, count = reliance(released, split.inputs)
-    changes = (
-        "{:.1%} of {} public rows change class" if isinstance(model, Model) else "{:.4g}, in the mean of {} public rows"
-    )
+    changes = "{:.1%} of {} rows change class" if isinstance(model, Model) else "{:.4g}, in the mean of {} rows"
     most = sorted(shares.items(), key=lambda one: -one[1])[:_MOST_RELIANCE]
     return [Fact("column", name, changes.format(share, count)) for name, share in most]
 
