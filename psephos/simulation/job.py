@@ -561,10 +561,11 @@ def _assign_rows(
             raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
     elif options.data is None:
         options, split = load_split(options)
-        if split.dataset.features != len(model.encoding.features) or split.dataset.classes != model.classes:
+        inputs = len(model.encoding.inputs)
+        if model.encoding.map or split.dataset.features != inputs or split.dataset.classes != model.classes:
             raise DataError(
-                f"the model has {len(model.encoding.features)} features and the classes {', '.join(model.classes)}; "
-                f"{split.dataset.name} has others: name its data with --data FILE or --dataset NAME"
+                f"the model has {inputs} columns and the classes {', '.join(model.classes)}; {split.dataset.name} has "
+                "others: name its data with --data FILE or --dataset NAME"
             )
         return options, split
     else:
