@@ -301,7 +301,7 @@ COUPLED: dict[str, Sequence[Coupled]] = {
         ),
         Coupled(
             "a map",
-            "run --method own-data --features products",
+            "run --method own-data --features forest",
             "rows added",
             "public files",
             OwnTable,
