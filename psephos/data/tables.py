@@ -394,12 +394,8 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
-        if self.map is None:
-            return
-        if len(self.map.means) != len(self.inputs):
+        if self.map is not None and len(self.map.means) != len(self.inputs):
             raise ValueError(f"the feature map is not one of {len(self.inputs)} encoded columns")
-        if len(set(self.features)) < len(self.features):
-            raise ValueError("a column has the name of a feature that the map adds")
 
     @property
     def inputs(self) -> list[str]:
