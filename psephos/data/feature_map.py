@@ -33,6 +33,12 @@ MOST_NUMBERS = 1 << 21
 """The largest number of integers in a map, about 20 MB of JSON."""
 MOST_COLUMNS = 10_000
 """The largest number of columns that a map adds."""
+MOST_TREES = 200
+"""The largest number of trees of a forest."""
+MOST_GROWN = 5000
+"""The largest number of labelled public rows that a forest is grown on."""
+MOST_LEVELS = 32
+"""The largest number of comparisons from the root of a tree to a leaf."""
 LARGEST_LOG_ODDS = 5.0
 """The log odds of a forest are clipped to this magnitude."""
 SMOOTHING = 300
@@ -41,7 +47,8 @@ SMOOTHING = 300
 _MOST_WEIGHT = (
     1 << 38
 )  # the largest sum of a direction's magnitudes: times 2^14, the largest entry of a row, below 2^53
-_BLOCK = 4096  # rows that are mapped at a time
+_BLOCK = 4096  # most rows that are mapped at a time
+_BLOCK_NUMBERS = 1 << 22  # most features of these rows
 
 Finite = Annotated[float, Meta(ge=-1e101, le=1e101)]  # numbers of a table are at most 1e100
 Spread = Annotated[float, Meta(ge=1e-100, le=1e101)]
@@ -66,12 +73,15 @@ class Tree(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     values: Annotated[tuple[Share, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        missing = 1  # subtrees that are still to come
-        for place, column in enumerate(self.columns, 1):
-            missing += -1 if column < 0 else 1
-            if not missing and place < len(self.columns):
+        levels = [0]  # of the subtrees that are still to come
+        for column in self.columns:
+            if not levels:
                 raise ValueError("a tree has nodes behind its last leaf")
-        if missing:
+            if (level := levels.pop()) > MOST_LEVELS:
+                raise ValueError(f"a tree compares more than {MOST_LEVELS} times")
+            if column >= 0:
+                levels += [level + 1, level + 1]
+        if levels:
             raise ValueError("a tree ends before its last leaf")
         if len(self.thresholds) != len(self.columns) // 2:
             raise ValueError("a tree has one threshold for each node that is no leaf")
@@ -113,13 +123,13 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
             values of every tree.
         width: the number of values of a leaf.
         drawn: for each tree the rows that it was grown on, a hexadecimal number whose bit k stands for row k of the
-            labelled public rows; () where this is not known.
+            `grown_rows`; () where this is not known.
     """
 
     gives: Literal["log-odds", "trees"]
     width: Annotated[int, Meta(ge=1)]
-    trees: Annotated[tuple[Tree, ...], Meta(min_length=1, max_length=1000)]
-    drawn: tuple[Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=MOST_NUMBERS)], ...] = ()
+    trees: Annotated[tuple[Tree, ...], Meta(min_length=1, max_length=MOST_TREES)]
+    drawn: tuple[Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=MOST_GROWN // 4)], ...] = ()
 
     def __post_init__(self) -> None:
         if any(len(tree.values) != (len(tree.columns) // 2 + 1) * self.width for tree in self.trees):
@@ -164,6 +174,12 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
             return _log_odds(votes, counts)
         shares = [np.where(without[:, [k]], one / UNIT, votes / counts / UNIT) for k, one in enumerate(leaves)]
         return np.concatenate(shares, axis=1)
+
+
+def grown_rows(known: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the labelled public rows that a forest is grown on, of all of them: evenly spaced ones of many."""
+    count = min(len(known), MOST_GROWN)
+    return known[np.arange(count) * len(known) // max(1, count)]
 
 
 def _bits(number: str, count: int) -> Integers:
@@ -316,7 +332,7 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
                 case Forest():
                     words.append(f"the classes' shares in {len(block.trees)} trees, grown on labelled public rows")
                 case Landmarks():
-                    words.append(f"Gaussian kernels at {len(block.points)} public rows")
+                    words.append(f"Gaussian kernels at {len(block.points)} points")
                 case Products():
                     words.append(f"{len(block.pairs)} products of pairs of columns or their principal components")
                 case Fourier():
@@ -331,14 +347,18 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
 
     def apply(self, X: Array) -> Array:
         """Map encoded rows, finite, float64 (n, d), to float64 (n, d + e)."""
-        blocks = [self._apply(X[at : at + _BLOCK]) for at in range(0, max(1, len(X)), _BLOCK)]
-        return np.concatenate(blocks)
+        mapped = np.empty((len(X), len(self.means) + len(self.features)))
+        step = max(1, min(_BLOCK, _BLOCK_NUMBERS // mapped.shape[1]))
+        for at in range(0, len(X), step):
+            mapped[at : at + step] = self._apply(X[at : at + step])
+        return mapped
 
     def apply_to_public(self, X: Array, known: NDArray[np.intp]) -> Array:
         """Map the encoded public rows that the map was fitted to, (n, d); `known`: the places of the labelled ones.
 
         As `apply`, except that columns of a forest are as in `Forest.unseen`, so that they do not know a row's label.
         """
+        known = grown_rows(known)
         mapped, rows, first = self.apply(X), self.integers(X[known]), X.shape[1]
         for block in self.blocks:
             width = len(block.features)

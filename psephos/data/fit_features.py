@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from psephos.data.feature_map import (
     MOST_COLUMNS,
+    MOST_LEVELS,
     MOST_NUMBERS,
+    MOST_TREES,
     UNIT,
     Block,
     FeatureMap,
@@ -20,6 +22,7 @@ from psephos.data.feature_map import (
     Landmarks,
     Products,
     Tree,
+    grown_rows,
 )
 from psephos.protocol.errors import InvalidParameter
 
@@ -44,7 +47,7 @@ FEWEST_COMPARED = 100
 MARGIN = 2.0
 """Standard errors of the cross-validated log loss by which `auto` prefers another block beside the log odds."""
 
-_TREES, _LEAVES, _SMALLEST_LEAF = 200, 128, 2  # of the forest whose log odds are one column
+_TREES, _LEAVES, _SMALLEST_LEAF = MOST_TREES, 128, 2  # of the forest whose log odds are one column
 _SHOWN_TREES, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF = 80, 16, 4  # of that with one column for each tree
 _LANDMARKS, _WAVES, _COMPONENTS = 150, 60, 10
 _MOST_ROWS = 1000  # public rows that bandwidths are measured on and maps are compared on
@@ -83,19 +86,16 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
     Raises:
         InvalidParameter: a forest was asked for, and too few rows have labels.
     """
-    known = np.flatnonzero(y >= 0) if classes else np.empty(0, dtype=np.intp)
+    known = grown_rows(np.flatnonzero(y >= 0)) if classes else np.empty(0, dtype=np.intp)
     labelled = len(known) >= FEWEST_FOREST and len(np.unique(y[known])) > 1
+    needed = f"a forest is grown on {FEWEST_FOREST} public rows or more whose labels are of two classes or more"
     if features == "forest" and not labelled:
-        raise InvalidParameter(
-            f"a forest is grown on {FEWEST_FOREST} public rows or more whose labels are of two classes or more: choose "
-            "another of --features, or label public rows"
-        )
+        raise InvalidParameter(f"{needed}: choose another of --features, or label public rows")
     if features == "linear":
         return FittedMap(None, X)
     if features == "auto" and not labelled:
-        missing = f"fewer than {FEWEST_FOREST} public rows have labels" if classes else "the label is a number"
-        note = f"{missing}, so no forest can be grown: the model is linear; --features products, landmarks or fourier"
-        return FittedMap(None, X, f"{note} can be asked for")
+        asked = "--features products, landmarks or fourier can be asked for"
+        return FittedMap(None, X, f"{needed}, so the model is linear; {asked}")
     fitter = _Fitter(X, y, known if labelled else known[:0], classes)
     if features == "auto":
         return fitter.chosen()
@@ -118,7 +118,11 @@ def kind_of_map(stated: FeatureMap) -> Features:
 
 
 class _Fitter:
-    """Fits blocks to the public rows; `known` are the places of those whose labels are used."""
+    """Fits blocks to the public rows; `known` are the places of those whose labels are used.
+
+    Attributes:
+        comparable: whether two classes are outside every fold of the rows that maps are compared on.
+    """
 
     def __init__(self, X: Array, y: NDArray[Any], known: NDArray[np.intp], classes: int) -> None:
         means, deviations = X.mean(axis=0), X.std(axis=0)
@@ -133,6 +137,7 @@ class _Fitter:
         self.most = MOST_NUMBERS // 2 // X.shape[1]  # points or directions of a block
         self.points = self.rows[np.sort(order[: min(_LANDMARKS, self.most)])]
         self.compared = np.sort(self.stream.permutation(len(known))[:_MOST_ROWS])
+        self.comparable = np.sort(np.bincount(self.labels[self.compared], minlength=2))[-2] > 1
 
     def fitted(self, blocks: list[Block], note: str = "") -> FittedMap:
         """Return the map of these blocks."""
@@ -147,8 +152,7 @@ class _Fitter:
         blocks: list[Block] = [self.log_odds()]
         columns = np.concatenate([rows / UNIT, self.columns(blocks[0])], axis=1)
         fits: list[Callable[[], Block]] = [self.trees, self.products, self.fourier, self.landmarks]
-        counts = np.sort(np.bincount(self.labels[self.compared]))
-        comparable = len(rows) >= FEWEST_COMPARED and counts[-2] > 1  # two classes outside every fold
+        comparable = self.comparable and len(rows) >= FEWEST_COMPARED
         losses, best = self.losses(columns) if comparable else np.empty(0), 0.0
         for fit in fits if comparable else []:
             block = fit()
@@ -209,7 +213,12 @@ class _Fitter:
 
         most = max(2, MOST_NUMBERS // (2 * trees * (3 + self.classes)))
         return RandomForestClassifier(
-            trees, max_leaf_nodes=min(leaves, most), min_samples_leaf=smallest, random_state=0, n_jobs=1
+            trees,
+            max_depth=MOST_LEVELS,
+            max_leaf_nodes=min(leaves, most),
+            min_samples_leaf=smallest,
+            random_state=0,
+            n_jobs=1,
         ).fit(self.rows[self.known], self.labels)
 
     # -- functions of the columns alone
@@ -219,7 +228,7 @@ class _Fitter:
         median = self._median_distance()
         points = tuple(map(tuple, self.points.tolist()))
         candidates = [Landmarks(points, 1 / (share * median)) for share in _BANDWIDTHS]
-        if not len(self.known):
+        if not self.comparable:
             return candidates[-1]
         rows = self.rows[self.known][self.compared]
         losses = [float(self.losses(np.c_[rows / UNIT, one.apply(rows)]).mean()) for one in candidates]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from psephos import simulate
-from psephos.data import feature_map
+from psephos.curator.ledger import Release
+from psephos.data import datasets, feature_map
 from psephos.data.feature_map import CLIP, MOST_NUMBERS, UNIT, FeatureMap, Forest, Tree
 from psephos.data.fit_features import FEWEST_COMPARED, FEWEST_FOREST, Features, _exported, fit_features
 from psephos.data.own import OwnTable, TableOptions
 from psephos.data.tables import Column, Encoding
-from psephos.protocol.errors import InvalidParameter
-from psephos.simulation.job import Job
+from psephos.model import Model, ReleasedClassifier
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job
 from psephos.simulation.options import JobOptions
 
 KINDS: tuple[Features, ...] = ("auto", "forest", "landmarks", "products", "fourier")
@@ -117,6 +120,7 @@ def test_without_labels_auto_is_linear_and_says_so() -> None:
     assert few.map is None
     assert few.rows is X
     assert "linear" in few.note
+    assert "linear" in fit_features("auto", X, np.zeros(100, dtype=int), 2).note
     assert fit_features("auto", X, y.astype(float), 0).map is None
     for kind in ("landmarks", "products", "fourier"):
         assert fit_features(kind, X, y, 2).map is not None
@@ -128,6 +132,28 @@ def test_without_labels_auto_is_linear_and_says_so() -> None:
 def test_every_map_is_fitted_to_the_same_bytes_again() -> None:
     for kind in KINDS[1:]:
         assert fitted.__wrapped__(kind).encoded == fitted(kind).encoded
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_class_that_is_rare_in_public_rows_stops_no_map(classes: int) -> None:
+    X, _ = rows_of("rings", 60)
+    y = np.zeros(60, dtype=int)
+    y[7] = classes - 1
+    assert fit_features("landmarks", X, y, classes).map is not None
+    # Two rows of many, of which the rows that maps are compared on have none.
+    X, _ = rows_of("rings", 4000)
+    y = np.zeros(4000, dtype=int)
+    y[[5, 99]] = classes - 1
+    assert fit_features("landmarks", X, y, classes).map is not None
+    assert fit_features("auto", X, y, classes).map is not None
+
+
+def test_forests_are_grown_on_some_of_many_public_rows() -> None:
+    X, y = rows_of("rings", 6000)
+    found = fit_features("forest", X, y, 2)
+    assert found.map is not None
+    as_other_rows = (found.rows == found.map.apply(X)).all(axis=1)
+    assert as_other_rows.sum() == 1000, "no tree was grown on the others, which are mapped as private rows are"
 
 
 @pytest.mark.slow
@@ -177,6 +203,8 @@ MALFORMED: dict[str, Any] = {
     "a node behind the last leaf": document(forest([[-1, -1], [], [1, 2]])),
     "a tree without its last leaf": document(forest([[0, -1], [5], [1]])),
     "no nodes": document(forest([[], [], []])),
+    "a tree of many levels": document(forest([[0, -1] * 33 + [-1], [5] * 33, [1] * 34])),
+    "many trees": document(forest(*[LEAF] * 201)),
     "a threshold more": document(forest([[0, -1, -1], [5, 6], [1, 2]])),
     "a value less": document(forest([[0, -1, -1], [5], [1]])),
     "a share above 1": document(forest([[-1], [], [UNIT + 1]])),
@@ -215,8 +243,6 @@ def test_a_map_and_the_names_of_its_columns_are_bounded() -> None:
     with pytest.raises(ValueError, match="columns"):
         FeatureMap((0.0,), (1.0,), (Forest("trees", 1, (tree,) * 10_001),))
     one = FeatureMap((0.0,), (1.0,), (Forest("log-odds", 1, (tree,)),))
-    with pytest.raises(ValueError, match="name"):
-        Encoding((Column("(forest 1)", "number"),), one)
     with pytest.raises(ValueError, match="encoded columns"):
         Encoding((Column("a", "number"), Column("b", "number")), one)
 
@@ -297,6 +323,49 @@ def test_the_samples_of_a_schema_determine_the_map(features: Features, tmp_path:
     np.testing.assert_array_equal(first.X_auxiliary, second.X_auxiliary)
     np.testing.assert_array_equal(first.X_auxiliary, first.encoding.mapped(first.inputs))
     assert first.X_auxiliary.shape == (80, len(first.encoding.features))
+
+
+def test_columns_may_be_named_as_features_of_a_map_are(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", "rings", 100)
+    frame = pd.read_csv(path).rename(columns={"a": "(product 1 1)"})
+    frame = frame.assign(**{"p=q": np.where(frame.b > 0, "r", "s"), "p": np.where(frame.c > 0, "q=r", "s")})
+    frame.to_csv(path, index=False)
+    split = OwnTable(options(path, features="products")).deal(5, 0, by_content=True)
+    assert split.encoding is not None
+    assert msgspec.convert(msgspec.to_builtins(split.encoding), Encoding).map is not None
+
+
+def test_a_card_names_public_rows_only_where_there_are_some(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", "rings", 100)
+    private = pd.read_csv(path).query("site != 'open'")
+    private.to_csv(path, index=False)
+    ranges = "".join(f'{name} = {{kind = "number", minimum = -3, maximum = 3}}\n' for name in "abcd")
+    (tmp_path / "s.toml").write_text(f'classes = ["no", "yes"]\n[columns]\n{ranges}')
+    chosen = {"schema": str(tmp_path / "s.toml"), "public": None, "unit": "party", "method": "own-data"}
+    job = Job(replace(options(path, features="landmarks", anyway=True), **chosen))
+    job.write(job.run(), tmp_path)
+    heading = "## Which columns matter"
+    told, _, listed = (tmp_path / "card.md").read_text().partition(heading)
+    assert "schema" in listed.splitlines()[0]
+    assert "public rows" not in told.split("## ")[0] + listed.split("## ")[0]
+
+
+def test_a_model_with_a_map_is_not_evaluated_on_columns_that_were_not_mapped(tmp_path: Path) -> None:
+    data = datasets.load("breast-cancer")
+    columns = tuple(Column(f"x{number}", "number") for number in range(data.features - 1))
+    one = FeatureMap((0.0,) * len(columns), (1.0,) * len(columns), (Forest("log-odds", 1, (Tree((-1,), (), (1,)),)),))
+    model = Model(
+        psephos_model=1,
+        classes=data.classes,
+        encoding=Encoding(columns, one),
+        coefficients=((1.0,) * data.features,),
+        intercepts=(0.0,),
+        method="newton",
+        parties=5,
+        release=Release("discrete-laplace", 1.0, 0.0, "record"),
+    )
+    with pytest.raises(DataError):
+        EvaluationRun(EvaluationOptions(), ReleasedClassifier(model))
 
 
 REFUSED: dict[str, Callable[[Path], Any]] = {
