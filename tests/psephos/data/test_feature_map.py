@@ -22,8 +22,9 @@ from psephos.data.feature_map import CLIP, MOST_NUMBERS, UNIT, FeatureMap, Fores
 from psephos.data.fit_features import FEWEST_COMPARED, FEWEST_FOREST, Features, _exported, fit_features
 from psephos.data.own import OwnTable, TableOptions
 from psephos.data.tables import Column, Encoding
-from psephos.model import Model, ReleasedClassifier
+from psephos.model import Model
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.released import ReleasedClassifier
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job
 from psephos.simulation.options import JobOptions
 
