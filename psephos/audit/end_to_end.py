@@ -193,6 +193,7 @@ def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
         result = job.run(transcript=transcript)
         job.write(result, directory, onnx=ONNX)
         record = _of_sums(job.options, job.split, transcript, result)
+        record.public["terms"]["decision"] = job.forecast.reason if job.forecast else ""
     record.public["public files"] = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
@@ -205,6 +206,10 @@ def run_by_schema(table: PartyTable, directory: Path, **chosen: Any) -> RunRecor
     schema = directory / "schema.toml"
     schema.write_text(SCHEMA, encoding="utf-8")
     return run_job(table, directory, schema=str(schema), **chosen)
+
+
+_run_stopped = partial(run_by_schema, method="auto", anyway=False, epsilon=(0.01,))
+"""Run `psephos run` at an epsilon at which no gain is expected."""
 
 
 def run_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
@@ -511,7 +516,7 @@ def compare(
 
 def _compare_errors(before: RunRecord, after: RunRecord, party: str, neighbour: PartyTable) -> Iterator[Measured]:
     """Check that both tables are refused with the same error, or the neighbour for a reason in the party's own rows."""
-    if before.error is None and after.error is not None and is_own_error(after.error, neighbour, party):
+    if after.error is not None and is_own_error(after.error, neighbour, party):
         return
     errors = before.error, after.error
     first, second = (f"{type(error).__name__}: {error}" if error else "no error" for error in errors)
@@ -656,6 +661,8 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         command("study rehearsed", epsilon=60.0),
         Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True),
         Pipeline("run --schema", "party", run_by_schema, without_public=True),
+        command("run --method auto", anyway=False, epsilon=(60.0,)),
+        Pipeline("run --schema, stopped", "party", _run_stopped, without_public=True, refuses=True),
     )
 
 
