@@ -56,7 +56,7 @@ def confirm(
 def tell_expectation(study: Study, samples: PublicSamples, *, anyway: bool) -> None:
     """Print what is expected of a study, from public values alone, where its method can be forecast.
 
-    Raises UselessReleaseError where no gain is sure enough, unless it is wanted anyway.
+    Raises UselessReleaseError where no gain is expected, unless it is wanted anyway.
     """
     from psephos.simulation.forecast import PublicRows, forecast, study_options
 
@@ -65,7 +65,7 @@ def tell_expectation(study: Study, samples: PublicSamples, *, anyway: bool) -> N
     public = PublicRows(samples.rows, samples.labels(study.classes), study.classes)
     with ProgressDisplay() as progress:
         found = forecast([options], public, progress, writes=False)
-    note(f"{'A gain is expected' if found.pays else 'No gain is sure enough'}. {found.expectation}")
+    note(f"{'A gain is expected' if found.chosen.pays else 'No gain is expected'}. {found.expectation}")
 
 
 app = typer.Typer(rich_markup_mode=None)

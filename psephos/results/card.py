@@ -107,7 +107,7 @@ def _introduction(model: Model | RegressionModel, result: TallyResult | Regressi
     who = f"{result.parties} {'parties' if result.parties_are == 'owners' else 'shards of one table'}"
     if model.release.epsilon == 0:
         who = (
-            f"{result.auxiliary} rows that are public alone (no gain of a private release was sure enough, so none of "
+            f"{result.auxiliary} rows that are public alone (no gain of a private release was expected, so none of "
             f"the {who} was asked for anything)"
         )
     features = _features(model.encoding)

@@ -549,7 +549,7 @@ class SumResult(BallotResult, RunResult):
             worth += f"; {_ranking(accuracy)}" if rare_class(self.test_shares) else ""
         if not self.asked:
             return (
-                "The model of the public rows, at epsilon 0: no gain of a private release is sure enough, and the "
+                "The model of the public rows, at epsilon 0: no gain of a private release is expected, and the "
                 f"parties were asked nothing{worth}."
             )
         return f"One {name} classifier{private}{worth}."

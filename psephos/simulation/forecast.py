@@ -8,11 +8,10 @@ values and nothing else, so that neither the decision nor its text can depend on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -69,17 +68,15 @@ VOTE_MARGIN = 0.02
 """Expected accuracy that a method of counted votes may be below the best one and still be chosen by `auto`."""
 
 _FINALISTS = 2  # methods of the largest mean gain in the first worlds
-_HOPELESS = -0.01  # mean gain in the first worlds, above the least gain, below which no others are played
 _DRAWS = 2  # releases in each world
 _PARTIES = (10, 50)  # least and most simulated parties of a world; each stands for as many real ones
 _ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties together, above which they are fewer
 _ROWS = 5000  # most rows that all simulated parties of a world have together
 _ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
-_LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent
-_UNLABELLED_GAIN = 0.05  # the same where public rows have no labels, and worlds are drawn from a prior
-_CAUTION = 1.0  # standard deviations of the gain, from world to world, by which its mean is reduced
-_REMOVED = (0.4, 0.8)  # errors of the most frequent class that a supposed true model removes, as a share
-KIND = np.arange(WORLDS) % 2  # of a world: 0 with a modest error of the public model, 1 with its widest, or signal
+_WIDEST = 3  # in every so many worlds the public model's error is the widest one, or the signal is strong
+_LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
+_LEAST_FROM_NOTHING = 0.08  # the same of what starts from no model, of which simulated worlds promise too much
+_REMOVED = (0.2, 0.4)  # errors of the most frequent class that a supposed true model removes, as a share
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  # that are suggested: larger ones protect against careless observers only
 USUAL = "the most frequent class"
 
@@ -115,12 +112,14 @@ class Outlook:
         accuracy: the mean over the worlds.
         gains: in each world, float64 (W,), over the better of the public model and the most frequent class, as far as
             these are known.
+        least: mean gain above which a release is worth its privacy.
         asks: whether it asks the parties for anything.
     """
 
     options: JobOptions = field(repr=False)
     accuracy: float
     gains: Array = field(repr=False)
+    least: float
     asks: bool = True
 
     @property
@@ -135,15 +134,15 @@ class Outlook:
     def __str__(self) -> str:
         return f"{self.method} {self.gain:+.1%}, standard deviation {self.gains.std():.1%}"
 
-    def pays(self, least: float) -> bool:
-        """Whether a gain is expected in each kind of worlds, with caution: nobody knows which kind is the real one.
+    @property
+    def margin(self) -> float:
+        """The mean gain above the least one."""
+        return self.gain - self.least
 
-        A method that was played in the first worlds only does not pay.
-        """
-        if len(self.gains) < WORLDS:
-            return False
-        kinds = (self.gains[kind == KIND] for kind in (0, 1))
-        return all(float(gains.mean() - _CAUTION * gains.std()) > least for gains in kinds)
+    @property
+    def pays(self) -> bool:
+        """Whether a sufficient gain is expected; a method that was played in the first worlds only does not pay."""
+        return len(self.gains) == WORLDS and self.margin > 0
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,6 @@ class Forecast:
         decision: "release" by `chosen`; "public": the model of the public rows is written and nobody is asked; "stop".
         chosen: what is released, or would be.
         outlooks: of all methods that could be released, the best first.
-        pays: whether a gain of `chosen` is expected.
         rows: of each simulated party.
         labelled: whether the public rows have a model.
     """
@@ -162,7 +160,6 @@ class Forecast:
     decision: Literal["release", "public", "stop"]
     chosen: Outlook
     outlooks: tuple[Outlook, ...]
-    pays: bool
     rows: int
     labelled: bool
 
@@ -171,9 +168,9 @@ class Forecast:
         """What was decided, and why, in one line."""
         chosen = self.chosen
         decided = {
-            "release": f"Released by {chosen.method}{'' if self.pays else ', although no gain is sure enough'}",
+            "release": f"Released by {chosen.method}{'' if chosen.pays else ', although no gain is expected'}",
             "public": "The parties are asked nothing, and the model of the public rows is released",
-            "stop": "Nothing was encrypted or charged, because no gain is sure enough",
+            "stop": "Nothing was encrypted or charged, because no gain is expected",
         }[self.decision]
         return f"{decided}. {self.expectation}"
 
@@ -201,28 +198,24 @@ def forecast(
     its cost, there is no such model, and the options do not insist.
     """
     stage = _Stage(candidates, public, progress)
-    least = _LEAST_GAIN if public.labelled else _UNLABELLED_GAIN
-    screened = [stage.outlook(options, SCREENED) for options in stage.candidates]
-    hopeful = sorted((each for each in screened if each.gain > least + _HOPELESS), key=lambda each: -each.gain)
-    finalists = hopeful[:_FINALISTS] + [each for each in hopeful[_FINALISTS:] if each.method in COUNTED][:1]
-    outlooks = [stage.outlook(each.options, WORLDS) if each in finalists else each for each in screened]
-    insists = candidates[0].anyway
-    outlooks.sort(key=lambda each: (insists and not each.asks, -each.gain))
-    best = best_of(outlooks, least)
+    outlooks, insists = stage.outlooks(stage.candidates), candidates[0].anyway
+    outlooks.sort(key=lambda each: insists and not each.asks)
+    best = best_of(outlooks)
     release = best is not None or (insists and outlooks[0].asks)
     decision: Any = "release" if release else "public" if public.labelled and writes else "stop"
-    terms = decision, best or outlooks[0], tuple(outlooks), best is not None
-    decided = Forecast(*terms, stage.rows, public.labelled)
+    decided = Forecast(decision, best or outlooks[0], tuple(outlooks), stage.rows, public.labelled)
     if decision == "stop":
-        raise UselessReleaseError(decided.reason, stage.suggestions(least))
+        raise UselessReleaseError(decided.reason, stage.suggestions())
     return decided
 
 
-def best_of(outlooks: Sequence[Outlook], least: float) -> Outlook | None:
-    """Return the best of those that pay, or counted votes that do and are nearly as good: any classifier can vote."""
-    paying = sorted((each for each in outlooks if each.pays(least)), key=lambda each: -each.accuracy)
-    near = (each for each in paying if each.accuracy >= paying[0].accuracy - VOTE_MARGIN)
-    votes = (each for each in near if each.method in COUNTED)
+def best_of(outlooks: Sequence[Outlook]) -> Outlook | None:
+    """Return the best of those that pay, or counted votes that do and are nearly as good: any classifier can vote.
+
+    `outlooks`: the best first.
+    """
+    paying = [each for each in outlooks if each.pays]
+    votes = (each for each in paying if each.method in COUNTED and each.gain >= paying[0].gain - VOTE_MARGIN)
     return next(votes, paying[0] if paying else None)
 
 
@@ -276,12 +269,12 @@ class _Stage:
     def _world(self, number: int) -> _World:
         """Return a world; worlds are simulated in their order, when they are first asked for."""
         if number == len(self._worlds):
-            kind, truth = KIND[number], (1.0, 0.0)
+            widest, skewed, truth = number % _WIDEST == _WIDEST - 1, number % 2 == 1, (1.0, 0.0)
             if self._calibration is None:
-                model = supposed_model(self._features, self._shares, _REMOVED[kind], self._generator)
+                model = supposed_model(self._features, self._shares, _REMOVED[widest], self._generator)
             else:
-                model, truth = self._terms.model, self._calibration.widest if kind else self._calibration.modest
-            data = simulate_world(model, truth, self._parties, self._simulated, number // 2 % 2 == 1, self._generator)
+                model, truth = self._terms.model, self._calibration.widest if widest else self._calibration.modest
+            data = simulate_world(model, truth, self._parties, self._simulated, skewed, self._generator)
             population = populate(self._options, self._split(model, data), silent)
             public = 0.0 if self._calibration is None else data.accuracy(data.start)
             usual = float(data.chances[:, self._shares.argmax()].mean())
@@ -302,6 +295,14 @@ class _Stage:
             self._steps[options] = terms
         return self._steps[options]
 
+    def outlooks(self, candidates: Sequence[JobOptions]) -> list[Outlook]:
+        """Return the outlooks of these options, the best first; the most hopeful ones are played in all worlds."""
+        screened = sorted((self.outlook(each, SCREENED) for each in candidates), key=lambda each: -each.margin)
+        votes = [each for each in screened[_FINALISTS:] if each.method in COUNTED]
+        finalists = [*screened[:_FINALISTS], *votes[:1]]
+        played = [self.outlook(each.options, WORLDS) if each in finalists else each for each in screened]
+        return sorted(played, key=lambda each: -each.margin)
+
     def outlook(self, options: JobOptions, worlds: int) -> Outlook:
         """Play the method of these options in so many worlds."""
         done = counted(self._progress, f"forecast {options.chosen_method}", worlds)
@@ -309,9 +310,10 @@ class _Stage:
         for number in range(worlds):
             accuracies.append(self._play(options, number))
             done(1)
-        least = [max(world.public, world.usual) for world in self._worlds[:worlds]]
-        gains = np.array(accuracies) - least
-        return Outlook(options, float(np.mean(accuracies)), gains, self._agreed(options) is not None)
+        gains = np.array(accuracies) - [max(world.public, world.usual) for world in self._worlds[:worlds]]
+        starts = self._calibration is not None and options.chosen_method in (*LABELLED_METHODS, *RECORD_METHODS)
+        least = _LEAST_GAIN if starts else _LEAST_FROM_NOTHING
+        return Outlook(options, float(np.mean(accuracies)), gains, least, self._agreed(options) is not None)
 
     def _play(self, options: JobOptions, number: int) -> float:
         """Return the mean accuracy of releases in a world."""
@@ -329,32 +331,26 @@ class _Stage:
             self._known[options, number] = float(np.mean([world.data.chances[places, each] for each in chosen]))
         return self._known[options, number]
 
-    def suggestions(self, least: float) -> list[str]:
+    def suggestions(self) -> list[str]:
         """Return what would make a release worth its cost, where that is known from these worlds."""
-        options, larger = self.candidates[0], [value for value in _EPSILONS if value > self.candidates[0].epsilon[0]]
-        several = [] if options.sums_rows else by_record(options)
-        found = [f"--unit record (gain of {each})" for each in self._paying(several, least)]
-        if larger:
-            most = [self.outlook(replace(each, epsilon=(larger[-1],)), SCREENED) for each in self.candidates]
-            best = max(most, key=lambda each: each.gain).options
-            paying = self._paying((replace(best, epsilon=(value,)) for value in larger), least)
-            for each in islice(paying, 1):
-                epsilon = each.options.epsilon[0]
-                found.append(f"--epsilon {epsilon:g} (gain of {each})")
-                parties = math.ceil(options.parties * epsilon / options.epsilon[0])  # with as little noise
-                changed = [replace(best, parties=parties, epsilon=options.epsilon)]
-                text = f"{parties} parties with about {self.rows} rows each"
-                found += [f"{text} (gain of {more})" for more in self._paying(changed, least)]
+        options, found = self.candidates[0], []
+        if not options.sums_rows:
+            found += [f"--unit record (gain of {each})" for each in self.outlooks(by_record(options)) if each.pays]
+        enough: Outlook | None = None
+        for epsilon in sorted((value for value in _EPSILONS if value > options.epsilon[0]), reverse=True):
+            best = self.outlooks([replace(each, epsilon=(epsilon,)) for each in self.candidates])[0]
+            if not best.pays:
+                break
+            enough = best
+        if enough is not None:
+            (epsilon,) = enough.options.epsilon
+            found.append(f"--epsilon {epsilon:g} (gain of {enough})")
+            parties = math.ceil(options.parties * epsilon / options.epsilon[0])  # with as little noise
+            more = self.outlook(replace(enough.options, parties=parties, epsilon=options.epsilon), WORLDS)
+            found += [f"{parties} parties with about {self.rows} rows each (gain of {more})"] if more.pays else []
         if self._calibration is None:
             found.append(f"labels on {FEWEST_LABELLED} public rows or more, whose model costs no epsilon")
         return found or ["nothing that was tried"]
-
-    def _paying(self, several: Iterable[JobOptions], least: float) -> Iterator[Outlook]:
-        """Yield the outlooks of those options with which a release pays."""
-        for options in several:
-            hopeful = self.outlook(options, SCREENED).gain > least + _HOPELESS
-            if hopeful and (each := self.outlook(options, WORLDS)).pays(least):
-                yield each
 
 
 def study_options(study: Study, *, anyway: bool) -> JobOptions | None:

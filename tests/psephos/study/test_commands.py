@@ -148,7 +148,7 @@ def test_a_study_without_a_sure_gain_is_written_only_if_it_is_wanted(consortium:
     assert not (consortium / "study.toml").exists()
     study = consortium.new(**useless)
     shown = [consortium.join(name, study) for name in ("lab", "north")]
-    assert all("No gain is sure enough. In simulated worlds of 3 parties" in text for text in shown)
+    assert all("No gain is expected. In simulated worlds of 3 parties" in text for text in shown)
 
 
 @pytest.fixture(scope="module")
