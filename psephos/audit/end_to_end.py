@@ -173,13 +173,13 @@ def _options(table: PartyTable, directory: Path, defaults: Mapping[str, Any], ch
 # -- encrypted sums
 
 
-def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+def run_job(table: PartyTable, directory: Path, *, copies: int = 1, **chosen: Any) -> RunRecord:
     """Run `psephos run` and record its files as well. `chosen`: fields of `JobOptions`.
 
-    For a forest every public row of the table is there twice, so that there are enough.
+    Every public row of the table is there `copies` times, so that there are enough to grow a forest on.
     """
-    if chosen.get("features") in ("auto", "forest"):
-        table = table.with_cells(table.cells.iloc[[*range(len(table.cells)), *table.places(table.public)]])
+    places = [*range(len(table.cells)), *[*table.places(table.public)] * (copies - 1)]
+    table = table.with_cells(table.cells.iloc[places]) if copies > 1 else table
     defaults: dict[str, Any] = {"workers": 1}
     if chosen.get("task") != "regression":  # not decided by a forecast, so that every method runs on so few rows
         defaults |= {"anyway": True, "method": "newton" if chosen.get("unit") == "record" else "statistic"}
@@ -610,10 +610,8 @@ OF_THE_SYNTHETIC_TABLE = (
     "simulate tally --reveal statistic",
     "run --method own-data --other-labels drop",
     "run --method own-data --features products",
-    "run --method own-data --features forest",
     "run --method vote --features landmarks --learners tree",
     "run --unit record --features fourier",
-    "run --unit record --features auto",
     "run --task regression --label score --features products",
     "evaluate --features products",
     "run --unit record --text code",
@@ -656,6 +654,8 @@ def default_pipelines() -> tuple[Pipeline, ...]:
     return (
         *pipelines(synthetic_table()),
         *map(command, OF_THE_SYNTHETIC_TABLE),
+        command("run --method own-data --features forest", copies=2),
+        command("run --unit record --features auto", copies=2),
         command("run --method rehearsed", epsilon=(60.0,)),
         command("run --method rehearsed --mechanism gaussian", epsilon=(30.0,)),
         command("study rehearsed", epsilon=60.0),

@@ -58,7 +58,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         release_: the released model, a `psephos.ReleasedClassifier`; `release_.model` is what a model file contains.
         cost_: epsilon, delta and unit of the release, a `psephos.curator.ledger.NeighbourCost`; its `str` says it in
             words. Epsilon is 0 where no party was asked.
-        forecast_: the decision, and why (`forecast_.reason`).
+        forecast_: the decision, and why (`forecast_.reason`); None where a method is wanted `anyway`.
     """
 
     def __init__(  # wide: parameters of a scikit-learn estimator
@@ -133,7 +133,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         job.check_model()
         job.decide()
         self.forecast_ = job.forecast
-        if job.method != PUBLIC and job.forecast is not None and job.forecast.chosen.asks:
+        if job.method != PUBLIC and (job.forecast is None or job.forecast.chosen.asks):
             text = f"this fit is a release, and spends epsilon {self.epsilon:g} of private rows, as every fit does"
             warnings.warn(text, ReleaseWarning, stacklevel=2)
         result = job.run(encrypted=self.encrypted)

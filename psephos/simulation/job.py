@@ -84,13 +84,14 @@ class Job:
         self.options = replace(options, methods=(self.method, *self._beside))
 
     def decide(self, progress: Progress = silent) -> None:
-        """Choose the method by a `forecast`, before anything is encrypted or charged.
+        """Choose the method by a `forecast`, before anything is encrypted or charged, unless one is wanted anyway.
 
         Raises UselessReleaseError where no release is expected to be worth its cost, and public rows have no labels,
         and BudgetExceededError where the budget file allows none.
         """
         split, options = self.split, self.options
-        if self.forecast is not None or not options.forecasts:
+        settled = options.anyway and len(self._candidates) == 1 and self.method not in LABELLED_METHODS
+        if self.forecast is not None or not options.forecasts or settled:
             return
         public = PublicRows(np.asarray(split.X_auxiliary), split.public_labels, split.dataset.classes)
         affordable = self._candidates

@@ -144,8 +144,8 @@ def _one_stream(original: Callable[..., Split]) -> Callable[..., Split]:
 def _order_of_appearance(original: Callable[..., None]) -> Callable[..., None]:
     """Parties are numbered as their first rows stand in the file."""
 
-    def made(self: OwnTable, options: Any) -> None:
-        original(self, options)
+    def made(self: OwnTable, options: Any, frames: Any = None) -> None:
+        original(self, options, frames)
         assert self._owners is not None
         known = set(self.owners)
         self.owners = tuple(name for name in dict.fromkeys(self._owners) if name in known)
