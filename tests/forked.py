@@ -14,6 +14,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,9 +50,10 @@ def forked_psephos(folder: Path) -> Iterator[Path]:
 
 
 def _serve(address: str) -> None:
-    import psephos.study.builder
-    import psephos.study.runner
-    import psephos.study.verify  # noqa: F401
+    commands = [f"psephos.cli.{name}" for name in ("files", "member", "run", "study", "verify")]
+    studies = [f"psephos.study.{name}" for name in ("builder", "runner", "verify")]
+    for module in (*commands, *studies, "pydantic", "rich.progress", "sklearn.linear_model"):
+        import_module(module)
 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -75,6 +77,7 @@ def _play(there: socket.socket) -> None:
         words, here, environment = json.loads(request.read(int.from_bytes(size, "big")))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115 - as at a start
     os.chdir(here)
     os.environ.clear()
     os.environ.update(environment)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from psephos.released import load_model
+from tests.forked import forked_psephos
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "docs" / "examples" / "hospitals.sh"
@@ -21,16 +22,16 @@ SCRIPT = ROOT / "docs" / "examples" / "hospitals.sh"
 def test_hospitals_release_evaluate_and_verify(tmp_path: Path) -> None:
     """A release for records, its evaluation on later rows, and a receipt of each; all members get the same models."""
     folder = tmp_path / "hospitals"
-    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [SCRIPT, folder, "--key-bits", "512", "--trial"],
-        env={**os.environ, **one_thread, "PATH": search, "ROWS": "300", "HOSPITALS": "north south east"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    with forked_psephos(tmp_path) as command:
+        search = os.pathsep.join((str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
+        done = subprocess.run(
+            [SCRIPT, folder, "--key-bits", "512", "--trial"],
+            env={**os.environ, "PATH": search, "PYTHONPATH": str(ROOT), "ROWS": "300", "HOSPITALS": "north south east"},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr[-2000:]
     for study in ("release", "evaluation"):
         receipt = json.loads((folder / f"{study}-receipt.json").read_text())
