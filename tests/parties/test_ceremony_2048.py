@@ -18,7 +18,6 @@ from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import CheatingError, ShareRangeError
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role
-from psephos.protocol.wire import Kind
 from tests.parties import test_ceremony as lies
 from tests.parties import test_ceremony_form as form
 
@@ -41,19 +40,11 @@ def computes(kind: type[Batch]) -> Change:
     return change
 
 
-def another_proof(holder: CeremonyHolder) -> Role:
-    liar = lies.Liar(holder, Kind.TEST_DECRYPTION, lies.flipped(-1))
-    liar._randomness = SimulationRandomness(SEED, 2)
-    return liar
-
-
 LIES: dict[str, Change] = {
-    "changes one share of n": computes(lies.OneModulusMoved),
     "adds noise to the multiples of phi": computes(form.NoisyMultiples),
-    "publishes other roots": computes(form.OtherRoots),
     "shares another d": computes(lies.OtherExponent),
-    "changes the proof of its partial decryptions": another_proof,
 }
+"""One before there is a modulus, one after it; all lies, with a short key: `tests.parties.test_ceremony`."""
 
 
 def ends(change: Change) -> list[str]:
