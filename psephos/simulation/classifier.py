@@ -48,7 +48,8 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         encrypted: whether keys are made and vectors are encrypted. Without, the same vectors and noise are added in the
             clear: whoever has the model learns no more, and the process that fits has all rows anyway.
         public: see `fit`.
-        classes: the classes, which are public; by default those of the labelled public rows.
+        classes: the classes, which are public; by default those of the labelled public rows, or of all rows where
+            `public` is a share.
         parties: number of shards that rows without groups are dealt to at random.
         options: other options of `psephos run` and its simulations, by name, such as `{"delta": 1e-8}`.
 
@@ -114,6 +115,8 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             DataError, InvalidParameter: the rows or the parameters cannot be used.
             ValueError: as scikit-learn does.
         """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # an earlier release, its classes and its cost are not those of a fit that fails
         rows, y = self._rows(X, y, reset=True), np.asarray(column_or_1d(y, warn=True))
         check_classification_targets(y)
         public = self.public if public is None else public
@@ -140,11 +143,14 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if result.exact is False:
             raise AgreementError(DIFFERS)
         self.release_ = ReleasedClassifier(job.model(result))
-        for text in self.release_.model.warnings:
-            warnings.warn(text, ReleaseWarning, stacklevel=2)
         release = self.release_.model.release
         self.cost_ = next(iter(costs_together([release])), NeighbourCost(release.protects, 0, 0.0, 0.0))
+        for text in self.release_.model.warnings:  # last, since a filter may raise them, and the release is paid for
+            warnings.warn(text, ReleaseWarning, stacklevel=2)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "release_")
 
     def _rows(self, X: Any, y: Any = (), *, reset: bool) -> Any:
         """Check rows as scikit-learn does, and return them as a data frame."""

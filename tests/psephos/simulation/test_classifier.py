@@ -285,3 +285,24 @@ def test_an_estimator_is_stored_without_private_rows() -> None:
     np.testing.assert_array_equal(pickle.loads(stored).predict(X), model.predict(X))  # noqa: S301
     with pytest.raises(NotFittedError):
         clone(model).predict(X)
+
+
+@pytest.mark.parametrize("labels", [y, y.map({"ill": "well", "well": "zero"})], ids=["same classes", "other classes"])
+def test_a_fit_that_fails_leaves_no_earlier_release(labels: Any) -> None:
+    model = fitted(encrypted=False)
+    with pytest.raises(DataError):  # too few public rows
+        model.fit(own["X"], labels[80:], public=(X[:5], labels[:5]))
+    assert not {"release_", "cost_", "forecast_"} & set(vars(model))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_a_paid_release_is_kept_where_its_warnings_are_errors() -> None:
+    model = PrivateFederatedClassifier(method="own-data", epsilon=5.0, encrypted=False, options=SEEDED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReleaseWarning)
+        warnings.filterwarnings("ignore", "this fit is a release", ReleaseWarning)
+        with pytest.raises(ReleaseWarning):
+            model.fit(**own, public=public)
+    assert model.cost_.epsilon == 5.0
+    assert model.predict(X).shape == (len(X),)
