@@ -165,14 +165,17 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
         if not self.drawn:
             return self.apply(rows)
         without = np.stack([_bits(drawn, len(rows)) for drawn in self.drawn], axis=1) == 0
-        leaves = [tree.leaves(rows, self.width) for tree in self.trees]
+        # One tree at a time: the leaves of all trees would be up to 200 times as large as the columns.
+        votes = reduce(np.add, (tree.leaves(rows, self.width) * without[:, [k]] for k, tree in enumerate(self.trees)))
         counts = without.sum(axis=1)[:, None]
-        votes = sum((one * without[:, [k]] for k, one in enumerate(leaves)), np.zeros_like(leaves[0]))
         never = counts[:, 0] == 0
         votes[never], counts[never] = UNIT // (2 if self.width == 1 else self.width), 1
         if self.gives == "log-odds":
             return _log_odds(votes, counts)
-        shares = [np.where(without[:, [k]], one / UNIT, votes / counts / UNIT) for k, one in enumerate(leaves)]
+        mean = votes / counts / UNIT
+        shares = [
+            np.where(without[:, [k]], tree.leaves(rows, self.width) / UNIT, mean) for k, tree in enumerate(self.trees)
+        ]
         return np.concatenate(shares, axis=1)
 
 

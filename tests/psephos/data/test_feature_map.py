@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -109,6 +110,19 @@ def test_no_label_of_a_public_row_reaches_its_own_columns() -> None:
             np.testing.assert_array_equal(first.rows[row, :5], second.rows[row, :5])
             if kind == "forest":
                 np.testing.assert_array_equal(first.rows[row, :width], second.rows[row, :width])
+
+
+@pytest.mark.parametrize("gives", ["log-odds", "trees"])
+def test_the_columns_of_public_rows_need_no_memory_for_each_tree(gives: Literal["log-odds", "trees"]) -> None:
+    trees, width, rows = 50, 100, 200
+    tree = Tree((-1,), (), (1,) * width)
+    stated = FeatureMap((0.0,), (1.0,), (Forest(gives, width, (tree,) * trees, ("1",) * trees),))
+    tracemalloc.start()
+    mapped = stated.apply_to_public(np.zeros((rows, 1)), np.arange(rows))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    leaves = 8 * rows * width
+    assert peak < 3.5 * mapped.nbytes + 15 * leaves
 
 
 # -- the choice
