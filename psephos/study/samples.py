@@ -122,7 +122,8 @@ class PublicSamples:
         Raises ValueError for a map of other columns.
         """
         encoding = msgspec.structs.replace(self.encoding, map=feature_map)
-        rows = feature_map.apply_to_public(self.inputs, np.flatnonzero(self.labels(classes) >= 0))
+        known = np.flatnonzero(self.labels(classes) >= 0) if classes else np.empty(0, dtype=np.intp)
+        rows = feature_map.apply_to_public(self.inputs, known)
         scaler, auxiliary = _scaled(rows, self.scaler.ranges_ is not None)
         return replace(self, encoding=encoding, rows=rows, scaler=scaler, auxiliary=auxiliary)
 

@@ -220,3 +220,11 @@ def test_an_evaluation_states_the_map_of_its_model(folder: Path, tmp_path: Path)
     assert np.array_equal(rows @ weights[:, 0] > 0, expected > 0)
     with pytest.raises(InvalidParameter):
         made(folder, **evaluation, features="forest")
+
+
+def test_a_number_is_no_class_of_the_rows_that_a_forest_was_grown_on(folder: Path) -> None:
+    study, samples = made(folder)
+    stated = map_of(study)
+    assert stated is not None
+    of_numbers = replace(samples, label_cells=(), label_numbers=tuple(float(k) for k in range(ROWS)))
+    assert np.array_equal(of_numbers.mapped(stated, ()).rows, stated.apply(samples.inputs))
