@@ -140,15 +140,13 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A command that is run on a table."""
+    """A command that is run on a table, and the neighbours of the table that it must protect."""
 
     name: str
-    unit: str
     run: Callable[[PartyTable, Path], RunRecord]
+    neighbours: Sequence[Neighbour] = (*NEIGHBOURS, NO_CHANGE)
     without_public: bool = False
     refuses: bool = False
-    private_sizes: bool = False
-    persons: str = ""
     label: str = ""
 
     def select(self, table: PartyTable) -> PartyTable:
@@ -581,10 +579,14 @@ def command(words: str, **options: Any) -> Pipeline:
         named[listed] = tuple(named[listed].split(","))
     if name.startswith("study") and (unit == "record" or label):
         options["delta"] = 1e-6
-    states_sizes, whose = name in ("simulate psgd", "simulate pathak"), named.get("record", "")
-    private_sizes = unit == "record" and not states_sizes
-    run = partial(run, **{**named, **options})
-    return Pipeline(words, unit, run, private_sizes=private_sizes, persons=whose, label=label)
+    changes = NEIGHBOURS if unit == "party" else RECORDS
+    if name in ("simulate psgd", "simulate pathak"):  # which state how many rows each party has
+        changes = (RECORD,)
+    if persons := named.get("record", ""):
+        changes = (*of_persons(persons), *(neighbour for neighbour in RECORDS if neighbour.reorders))
+    elif label:
+        changes = (*changes, EXTREME_LABEL)
+    return Pipeline(words, partial(run, **{**named, **options}), (*changes, NO_CHANGE), label=label)
 
 
 OF_ANY_TABLE = (
@@ -659,23 +661,11 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         command("run --method rehearsed", epsilon=(60.0,)),
         command("run --method rehearsed --mechanism gaussian", epsilon=(30.0,)),
         command("study rehearsed", epsilon=60.0),
-        Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True),
-        Pipeline("run --schema", "party", run_by_schema, without_public=True),
+        Pipeline("run, with nothing named as public", run_job, without_public=True, refuses=True),
+        Pipeline("run --schema", run_by_schema, without_public=True),
         command("run --method auto", anyway=False, epsilon=(60.0,)),
-        Pipeline("run --schema, stopped", "party", _run_stopped, without_public=True, refuses=True),
+        Pipeline("run --schema, stopped", _run_stopped, without_public=True, refuses=True),
     )
-
-
-def neighbours_of(pipeline: Pipeline) -> tuple[Neighbour, ...]:
-    """Return the neighbours that a pipeline must protect, and `NO_CHANGE`."""
-    if pipeline.unit == "party":
-        changes = NEIGHBOURS
-    elif pipeline.persons:
-        changes = (*of_persons(pipeline.persons), *(neighbour for neighbour in RECORDS if neighbour.reorders))
-    else:
-        changes = RECORDS if pipeline.private_sizes else (RECORD,)
-    numeric = (EXTREME_LABEL,) if pipeline.label and not pipeline.persons else ()
-    return (*changes, *numeric, NO_CHANGE)
 
 
 def audit_pipelines(
@@ -689,8 +679,7 @@ def audit_pipelines(
     table = synthetic_table(seed) if table is None else table
     party = table.parties[seed % len(table.parties)]
     for pipeline in chosen or default_pipelines():
-        neighbours = neighbours_of(pipeline)
-        step = counted(progress, pipeline.name, 1 + len(neighbours))
+        step = counted(progress, pipeline.name, 1 + len(pipeline.neighbours))
         labelled = replace(table, label=pipeline.label or table.label)
         before = pipeline.record(labelled)
         step(1)
@@ -701,7 +690,7 @@ def audit_pipelines(
             yield ComparedRun(pipeline.name, "nothing", [finding])
         if before.shares:
             yield judged(pipeline.name, COLLUDERS, compare_colluders(before))
-        for neighbour in neighbours:
+        for neighbour in pipeline.neighbours:
             step(1)
             other = neighbour.of(labelled, party, seed)
             if other is labelled:  # the change does not apply to this table
