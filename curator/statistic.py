@@ -280,25 +280,6 @@ def choose_rank(
     return rank, losses[rank - 1]
 
 
-def mechanism_with_less_noise(  # wide: the release's public terms
-    X: Array,
-    classes: int,
-    parties: int,
-    *,
-    epsilon: float,
-    delta: float,
-    joint: bool = False,
-) -> MechanismName:
-    """Choose the mechanism where (epsilon, delta) is accepted: "gaussian" or a pure one, of least cost.
-
-    Below some 13 entries the pure spherical Laplace law has less energy than the Gaussian.
-    """
-    most = _most_coordinates(whitened_axes(_public_rows(X)), len(X))
-    pure: MechanismName = "discrete-laplace" if joint else "spherical-laplace"
-    losses = [choose_rank(most, classes, parties, epsilon, delta, law)[1] for law in (pure, "gaussian")]
-    return pure if losses[0] < losses[1] else "gaussian"
-
-
 def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, mechanism: MechanismName) -> float:
     """Return E||noise||^2 for a vector of this dimension and sensitivity `reach`, in L1 for the discrete Laplace."""
     if mechanism == "gaussian":
