@@ -1,6 +1,5 @@
 from .estimators import LinearClassifier as LinearClassifier
 from .estimators import MajorityVoteClassifier as MajorityVoteClassifier
-from .estimators import OwnDataClassifier as OwnDataClassifier
 from .estimators import PateClassifier as PateClassifier
 from .estimators import SoftLabelClassifier as SoftLabelClassifier
 from .estimators import StatisticClassifier as StatisticClassifier

@@ -26,17 +26,9 @@ from psephos.curator.hamm.rules import RidgeRule
 from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.losses import loss_named
 from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
-from psephos.curator.statistic import (
-    MechanismName,
-    Source,
-    StatisticPlan,
-    fit_statistic,
-    plan_statistic,
-    release_statistic,
-    release_sum,
-)
+from psephos.curator.statistic import MechanismName, fit_statistic, plan_statistic, release_statistic
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.grids.own_data import OwnDataGrid, unit_rows
+from psephos.protocol.grids.own_data import unit_rows
 from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
@@ -299,25 +291,19 @@ class StatisticClassifier(VoteClassifier):
     mechanism: MechanismName = "spherical-laplace"
     rank: int | None = None
 
-    _source: ClassVar[Source] = "votes"
-
-    def _plan(self, public: Array, parties: int) -> StatisticPlan:
+    def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
         plan = plan_statistic(
-            public,
+            rows,
             len(self.classes_),
-            parties,
+            self.parties_,
             epsilon=self.epsilon,
             delta=self.delta,
             mechanism=self.mechanism,
-            source=self._source,
             rank=self.rank,
         )
         self.sensitivity_ = plan.sensitivity
         self.released_ = None if self.epsilon is None else plan
-        return plan
-
-    def _learn(self, rows: Array, counts: NDArray[np.int64], randomness: Randomness) -> Array:
-        return fit_statistic(release_statistic(counts, self._plan(rows, self.parties_), randomness))
+        return fit_statistic(release_statistic(counts, plan, randomness))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -357,42 +343,3 @@ class PateClassifier(VoteClassifier):
         else:
             release = release_pate(counts, plan, randomness)
         return fit_student(rows, release)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class OwnDataClassifier(StatisticClassifier):
-    """Classifier from the noisy statistic of the parties' own rows; each party contributes a vector of norm 1.
-
-    Parameters, besides those of `StatisticClassifier`
-    --------------------------------------------------
-    auxiliary : array of shape (N, d) or None, default=None
-        Public features, which define the coordinates of the rows. None uses the rows themselves, which discloses
-        information about them and is allowed with `epsilon=None` only.
-    """
-
-    auxiliary: ArrayLike | None = None
-
-    _source: ClassVar[Source] = "own-data"
-
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> OwnDataClassifier:
-        """Fit to the rows (n, d) of all parties, their labels (n,), and the party that owns each row, (n,).
-
-        Without `groups` one party owns all rows. Raises DataError or InvalidParameter for what cannot be used.
-        """
-        randomness = self._randomness()
-        rows = self._rows(X, reset=True)
-        labels = self._labels_of(y)
-        if self.auxiliary is None and self.epsilon is not None:
-            raise InvalidParameter("coordinates of the rows must be public: give auxiliary=, public features")
-        owners = np.zeros(len(rows)) if groups is None else np.asarray(groups)
-        if len(labels) != len(rows) or owners.shape != labels.shape:
-            raise DataError(f"X has {len(rows)} rows, y {len(labels)} labels and groups {len(owners)} entries")
-        public = rows if self.auxiliary is None else np.asarray(self.auxiliary, dtype=np.float64)
-        names = np.unique(owners)
-        self.parties_ = len(names)
-        plan = self._plan(public, self.parties_)
-        assert isinstance(plan.grid, OwnDataGrid)
-        vectors = [plan.grid.contribution(rows[owners == name], labels[owners == name]) for name in names]
-        total = [sum(column) for column in zip(*vectors, strict=True)]
-        self._set_weights(fit_statistic(release_sum(total, plan, randomness)))
-        return self

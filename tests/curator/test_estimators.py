@@ -12,7 +12,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from psephos.curator.estimators import (
     LinearClassifier,
     MajorityVoteClassifier,
-    OwnDataClassifier,
     PateClassifier,
     SoftLabelClassifier,
     StatisticClassifier,
@@ -22,9 +21,8 @@ from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.release import erm_sensitivity
 from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.methods import ReleaseRequest, erm_method
-from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
+from psephos.curator.statistic import fit_statistic, plan_statistic, release_statistic
 from psephos.protocol.errors import DataError, InvalidParameter, NormError
-from psephos.protocol.grids.own_data import OwnDataGrid
 
 BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
 
@@ -35,7 +33,6 @@ BOTH = [MajorityVoteClassifier, SoftLabelClassifier]
         SoftLabelClassifier(epsilon=10.0, over_norm="clip", random_state=0),
         StatisticClassifier(epsilon=10.0, random_state=0),
         PateClassifier(epsilon=10.0, random_state=0),
-        OwnDataClassifier(epsilon=None),
     ]
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
@@ -189,26 +186,6 @@ def test_the_statistic_is_that_of_its_plan(classes: int) -> None:
     assert model.sensitivity_ == model.released_.sensitivity
     noisy, again = (StatisticClassifier(epsilon=2.0, random_state=s).fit(x, counts).coef_ for s in (1, 2))
     assert not np.array_equal(noisy, again)
-
-
-def test_own_data_is_the_sum_of_one_direction_from_each_party() -> None:
-    x, counts = counted(classes=3)
-    labels, owners = np.array(["a", "b", "c"])[majority(counts)], np.arange(len(x)) % 7
-    model = OwnDataClassifier(epsilon=None, auxiliary=x[:50]).fit(x, labels, owners)
-    plan = plan_statistic(x[:50], 3, 7, epsilon=None, source="own-data")
-    assert isinstance(plan.grid, OwnDataGrid)
-    each = [plan.grid.contribution(x[owners == k], majority(counts)[owners == k]) for k in range(7)]
-    total = [sum(column) for column in zip(*each, strict=True)]
-    np.testing.assert_array_equal(model.coef_, fit_statistic(release_sum(total, plan)))
-    assert model.parties_ == 7
-    assert np.mean(model.predict(x) == labels) > 0.8
-    assert OwnDataClassifier(epsilon=1.0, auxiliary=x[:50]).fit(x, labels, owners).sensitivity_.value == pytest.approx(
-        2 / 7, rel=1e-5
-    )
-    with pytest.raises(InvalidParameter, match="auxiliary="):
-        OwnDataClassifier(epsilon=1.0).fit(x, labels, owners)
-    with pytest.raises(DataError):
-        OwnDataClassifier(epsilon=None).fit(x, labels, owners[:-1])
 
 
 def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
