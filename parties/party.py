@@ -9,7 +9,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,9 +33,6 @@ from psephos.protocol.roles import BOARD, Machine, Post, Step
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
-
-if TYPE_CHECKING:
-    from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
 
 
 class Voter(Protocol):
@@ -66,7 +63,6 @@ class Party:
         classes: Sequence[Any] = (),
         voter: Voter | None = None,
         once: OnceLedger | None = None,
-        budget: Budget | None = None,
     ) -> None:
         """Create a party.
 
@@ -76,7 +72,6 @@ class Party:
             classes: the K agreed classes, in the order of the counts; its own data may contain only some of them.
             voter: a classifier trained elsewhere; otherwise call `train`.
             once: ledger of what it has sent; on disk where the party can be restarted.
-            budget: limit of its privacy cost. With a budget, every ballot needs the cost of the round's release.
         """
         if number < 0:
             raise InvalidParameter(f"number is a place on the roster, from 0; it cannot be {number}")
@@ -87,7 +82,6 @@ class Party:
         self._signing_key = signing_key
         self._voter = voter
         self._once = OnceLedger() if once is None else once
-        self._budget = budget
 
     @property
     def verification_key(self) -> VerificationKey:
@@ -117,7 +111,7 @@ class Party:
         """Return its classifier's `labels_of` the N auxiliary samples, (N,) or (N, K). A secret. Raises as `votes`."""
         return labels_of(self._trained(), auxiliary.samples, len(self.classes))
 
-    def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
+    def ballot(  # long: all that is checked
         self,
         round_: Round,
         kind: RoundKind,
@@ -126,7 +120,6 @@ class Party:
         *,
         claim: bytes | None = None,
         encryptor: Encryptor | None = None,
-        costs: PrivacyEvent | None = None,
     ) -> bytes:
         """Encrypt, prove and sign one ballot. A `RoundParty` calls this.
 
@@ -137,7 +130,6 @@ class Party:
             claim: identifier of a value that this party may send in one round only (AlreadyCastError); None when its
                 cost is accounted elsewhere. A second call in the same round returns the same ballot.
             encryptor: randomness mode and source; by default `half` and the operating system's.
-            costs: privacy cost of the round's release, charged to the party's budget once (BudgetExceededError).
         """
         if round_.kind != kind:
             raise WrongRoundError(f"the round sums {round_.kind}, not {kind}; join a round of kind {kind!r}")
@@ -149,15 +141,11 @@ class Party:
         if encryptor.key != round_.key:
             raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, not for the round's key {round_.key!r}")
         vector, proof = encrypt_with_proof(round_, self.number, values, encryptor)
-        if self._budget is not None and costs is None:
-            raise InvalidParameter(f"party {self.number} has a budget, so it must know the cost; pass costs=")
 
         def signed() -> bytes:
-            if self._budget is not None and costs is not None:
-                self._budget.charge(costs)
             return Ballot.sign(round_, self.number, vector, self._signing_key, proof).encode()
 
-        # The last step, so that an error before it uses up neither the claim nor the budget.
+        # The last step, so that an error before it does not use up the claim.
         if claim is None:
             return signed()
         try:

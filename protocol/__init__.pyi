@@ -15,7 +15,6 @@ from .paillier.threshold import KeyShare as KeyShare
 from .paillier.threshold import ThresholdKey as ThresholdKey
 from .paillier.threshold import deal as deal
 from .paillier.vectors import EncryptedVector as EncryptedVector
-from .privacy.accounting import Budget as Budget
 from .signing import SigningKey as SigningKey
 from .storage.store import OnceLedger as OnceLedger
 from .storage.store import Store as Store

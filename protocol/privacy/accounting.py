@@ -1,4 +1,4 @@
-"""Privacy accounting: the events of releases, their composition, and a party's budget.
+"""Privacy accounting: the events of releases, and their composition.
 
 Neighbours differ in everything that one party holds, with M fixed (replace one). Events are composed by their privacy
 loss distributions (PLD, `composition.py`):
@@ -15,16 +15,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from psephos.protocol.errors import BudgetExceededError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.composition import composed_epsilon
 from psephos.protocol.privacy.mechanisms import (
     MAX_EPSILON,
     DiscreteGaussian,
     NoiseMechanism,
     RoundedGaussian,
-    check_delta,
     check_epsilon,
     gaussian_delta,
 )
@@ -142,40 +141,3 @@ def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
         return events[0].epsilon, events[0].delta
     delta = math.fsum(event.delta for event in events) + 2.0**-40
     return compose(events, delta), delta
-
-
-@dataclass
-class Budget:
-    """A party's privacy budget: (epsilon, delta) for everything that it holds (replace one).
-
-    It is kept in memory; after a restart, pass the events charged so far. Raises InvalidParameter.
-    """
-
-    epsilon: float
-    delta: float = 2.0**-50
-    events: list[PrivacyEvent] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
-
-    def spent(self) -> float:
-        """Return the epsilon of all events charged so far, at the budget's delta."""
-        return compose(self.events, self.delta)
-
-    def check(self, event: PrivacyEvent) -> None:
-        """Check whether an event fits, without charging it; raises BudgetExceededError or InvalidParameter."""
-        if not event.unit.startswith("party"):
-            raise InvalidParameter(f"{event.name} protects one {event.unit}, and a party's budget is for all it holds")
-        after = compose([*self.events, event], self.delta)
-        if after > self.epsilon * (1 + 1e-12):
-            raise BudgetExceededError(
-                f"{event.name} would bring the total to epsilon = {after:.6g} at delta = {self.delta:.3g}, and the "
-                f"budget is {self.epsilon:g} ({self.spent():.6g} spent); lower the release's epsilon or delta, or "
-                "raise the budget"
-            )
-
-    def charge(self, event: PrivacyEvent) -> None:
-        """Charge an event; raise BudgetExceededError or InvalidParameter as `check`, and record nothing then."""
-        self.check(event)
-        self.events.append(event)

@@ -16,14 +16,12 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import (
     AlreadyCastError,
-    BudgetExceededError,
     DataError,
     InvalidParameter,
     UnknownPartyError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.privacy.accounting import Budget, pure_event
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.key_setup import setup_keys
 
@@ -165,24 +163,6 @@ def test_a_party_must_be_on_the_roster_with_its_key(ceremony, round_, samples) -
         Party(0, ceremony.signing_keys[0], classes=CLASSES, voter=object())  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter):
         give(voting(ceremony, 0, [0] * 11), round_, "votes", round_.context, [0] * 22)
-
-
-# -- a party with a budget
-
-
-def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vote(ceremony, round_, samples) -> None:
-    budget = Budget(1.0, 1e-9)
-    party = Party(0, ceremony.signing_keys[0], classes=CLASSES, voter=Fixed([0] * 11), budget=budget)
-    with pytest.raises(BudgetExceededError):
-        cast(party, round_, samples, costs=pure_event("soft", 1.5))
-    with pytest.raises(InvalidParameter):
-        cast(party, round_, samples)
-    assert budget.events == []
-    cast(party, round_, samples, costs=pure_event("soft", 0.75))
-    assert budget.spent() == pytest.approx(0.75)
-    cast(party, round_, samples, costs=pure_event("soft", 0.75))  # the same ballot again, which costs nothing
-    assert budget.spent() == pytest.approx(0.75)
-    assert cast(voting(ceremony, 1, [0] * 11), round_, samples, costs=pure_event("soft", 9.0)).party == 1, "no budget"
 
 
 def test_parameters_go_into_one_sum_only(ceremony) -> None:

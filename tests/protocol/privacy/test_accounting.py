@@ -1,4 +1,4 @@
-"""Privacy events, their composition, and budgets."""
+"""Privacy events, and their composition."""
 
 import math
 from fractions import Fraction
@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from psephos.protocol.errors import BudgetExceededError, InvalidParameter
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import (
     NUMERICAL_DELTA,
-    Budget,
     PrivacyEvent,
     compose,
     event_of,
@@ -164,39 +163,14 @@ def test_numbers_at_their_limits():
     assert PrivacyEvent("x", 64.0, 0.0, distance=1.0).distance == 1.0
     assert PrivacyEvent("x", 1e-9, 1.5, multiplier=5e-324).delta == 1.5, "a sum may pass 1, and says nothing then"
     for bad in (0.0, 64.1):
-        for make in (pure_event, lambda n, e: gaussian_event(n, 1, 1, e), lambda n, e: Budget(e)):
+        for make in (pure_event, lambda n, e: gaussian_event(n, 1, 1, e)):
             with pytest.raises(InvalidParameter):
                 make("x", bad)
     for delta in (-1e-9, 1.0, math.nan):
-        for make in (lambda d: compose([], d), lambda d: Budget(1.0, d)):
-            with pytest.raises(InvalidParameter):
-                make(delta)
+        with pytest.raises(InvalidParameter):
+            compose([], delta)
     assert compose([pure_event("x", 0.5)] * 3, 0.0) == 1.5
     assert compose([PrivacyEvent("s", 0.4, 1e-7)], 0.0) == math.inf
-
-
-def test_a_budget_rejects_record_level_events():
-    """What protects one record says nothing of everything a party holds."""
-    with pytest.raises(InvalidParameter):
-        Budget(1.0).charge(pure_event("x", 0.5, unit="record"))
-    Budget(1.0).charge(pure_event("x", 0.5, unit="party and one auxiliary sample"))
-
-
-def test_a_rejected_event_does_not_change_the_budget():
-    budget = Budget(1.0)
-    budget.charge(pure_event("first", 0.6, distance=2.0**-160))
-    budget.check(pure_event("second", 0.4))  # to its last bit, and the rounding of a sum
-    assert len(budget.events) == 1, "a check changes nothing"
-    for epsilon in (0.5, 0.4 + 1e-11):
-        with pytest.raises(BudgetExceededError):
-            budget.charge(pure_event("second", epsilon))
-    assert budget.spent() == pytest.approx(0.6)
-    with pytest.raises(BudgetExceededError):
-        budget.charge(PrivacyEvent("second", 0.1, 1e-6))
-    budget.charge(pure_event("second", 0.4))
-    assert budget.spent() == pytest.approx(1.0)
-    with pytest.raises(BudgetExceededError):
-        budget.charge(pure_event("third", 1e-6))
 
 
 def test_a_choice_among_releases_costs_all_of_them():
