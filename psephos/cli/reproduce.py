@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from psephos.cli.generate import command, lazy_app, with_options
-from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish, note
+from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish
 from psephos.results.base import Result
 
 HELP = {
@@ -23,7 +22,7 @@ HELP = {
 }
 """Help of each experiment."""
 EXAMPLES = {
-    "hamm-har": ("psephos reproduce hamm-har --data-dir DIR --quick --figures figures",),
+    "hamm-har": ("psephos reproduce hamm-har --data-dir DIR --quick --report report",),
     "hamm-kdd99": ("psephos reproduce hamm-kdd99 --encrypted --randomness short --journal DIR",),
     "hamm-url": ("psephos reproduce hamm-url --stand-in",),
     "pathak-adult": ("psephos reproduce pathak-adult --json",),
@@ -42,24 +41,13 @@ def _load(name: str) -> typer.Typer:
     def _(
         chosen: Any,
         *,
-        figures: Annotated[
-            Path | None, typer.Option(help="Draw the figures into this directory.", rich_help_panel="Output")
-        ] = None,
         report: ReportDir = None,
         as_json: AsJson = False,
     ) -> None:
         check_directory(report)
-        check_directory(figures, "a figure")
         with ProgressDisplay() as progress:
             outcome = run(chosen, progress=progress)
-        try:
-            finish(outcome, as_json=as_json, report=report)
-        finally:
-            if figures is not None:
-                from psephos.results.write import write_figures
-
-                for path in write_figures(outcome, figures, name):
-                    note(f"figure: {path}")
+        finish(outcome, as_json=as_json, report=report)
 
     return app
 

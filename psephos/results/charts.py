@@ -17,7 +17,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from psephos.results.base import ALPHA_NOTICE, Accuracy, Alpha, Panel, Result
+from psephos.results.base import ALPHA_NOTICE, Accuracy, Alpha, Panel
 from psephos.results.document import Document
 from psephos.results.html import LIGHT
 
@@ -95,17 +95,13 @@ def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
 
 def draw_figures(document: Document) -> dict[str, RenderedFigure]:
     """Return every figure for which the document has the numbers, by name."""
-    page, figures = document.result.page(), draw_panels(document.result)
+    page = document.result.page()
+    figures = {f"panel-{n}": draw(panel, f"panel-{n}") for n, panel in enumerate(page.panels, 1)}
     if page.accuracies:
         figures["accuracy"] = _draw("accuracy", "Accuracy of each algorithm", partial(_accuracy, page.accuracies))
     if page.histogram is not None:
         figures["alpha"] = _draw("alpha", "How united the votes were", partial(_alpha, page.histogram))
     return figures
-
-
-def draw_panels(result: Result) -> dict[str, RenderedFigure]:
-    """Return the figures of the panels of a result, by the names "panel-1", "panel-2" and so on."""
-    return {f"panel-{n}": draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1)}
 
 
 def draw(panel: Panel, name: str) -> RenderedFigure:

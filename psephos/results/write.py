@@ -58,19 +58,23 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     return _write(Document.from_json(loaded), Path(directory))
 
 
-def write_figures(result: Result, directory: str | os.PathLike[str], stem: str) -> list[str]:
-    """Write each panel of a result as `STEM-N.svg` and `STEM-N.png`, and return the paths."""
-    charts, _ = _drawing_modules()
-    figures = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
-    files = _files("", figures, result.notice)
-    return [str(path) for path in _save(Path(directory), files, secret=bool(result.notice))]
-
-
 def _write(document: Document, directory: Path) -> Path:
-    charts, page = _drawing_modules()
+    try:
+        from psephos.results import charts, page
+    except ImportError as error:
+        if error.name not in _EXTRA:  # a defect of this installation, which no extra package repairs
+            raise
+        raise ReportError(
+            f"{error.name} is not installed; reports need the extra `report` (from a clone: pip install -e '.[report]')"
+        ) from error
     figures = charts.draw_figures(document)
     notice = document.result.notice
-    files = _files("figures/", figures, notice)
+    files = {}
+    for name, figure in figures.items():  # an SVG begins with the notice, if there is one (a PNG cannot contain it)
+        head, end, rest = figure.svg.partition(b"?>")
+        comment = f"\n<!-- {notice} -->".encode() if notice else b""
+        files[f"figures/{name}.svg"] = head + end + comment + rest if end else comment.lstrip() + figure.svg
+        files[f"figures/{name}.png"] = figure.png
     try:
         files["report.json"] = (json.dumps(document.as_json(), indent=1) + "\n").encode()
         # Last, so that a page is never newer than what it was drawn from.
@@ -80,36 +84,12 @@ def _write(document: Document, directory: Path) -> Path:
     return _save(directory, files, secret=bool(notice))[-1]
 
 
-def _drawing_modules() -> tuple[Any, Any]:
-    """Import `charts` and `page`; raises ReportError if a package that they need is not installed."""
-    try:
-        from psephos.results import charts, page
-    except ImportError as error:
-        if error.name not in _EXTRA:  # a defect of this installation, which no extra package repairs
-            raise
-        raise ReportError(
-            f"{error.name} is not installed; reports need the extra `report` (from a clone: pip install -e '.[report]')"
-        ) from error
-    return charts, page
-
-
 def make_folder(directory: Path, *, secret: bool) -> None:
     """Create a directory and its missing parents, readable by their owner only if `secret`; raises OSError."""
     if not directory.is_dir():
         if directory.parent != directory:
             make_folder(directory.parent, secret=secret)
         directory.mkdir(mode=0o700 if secret else 0o777, exist_ok=True)
-
-
-def _files(folder: str, figures: Mapping[str, Any], notice: str) -> dict[str, bytes]:
-    """Return the figures' files by path; an SVG begins with the notice, if there is one (a PNG cannot contain it)."""
-    files = {}
-    for name, figure in figures.items():
-        head, end, rest = figure.svg.partition(b"?>")
-        comment = f"\n<!-- {notice} -->".encode() if notice else b""
-        files[f"{folder}{name}.svg"] = head + end + comment + rest if end else comment.lstrip() + figure.svg
-        files[f"{folder}{name}.png"] = figure.png
-    return files
 
 
 def _save(directory: Path, files: Mapping[str, bytes], *, secret: bool) -> list[Path]:

@@ -130,7 +130,7 @@ def test_a_command_starts_without_what_takes_long(command: str, later: set[str])
         (["run", "--dataset", "har", "--data-dir", "/nonexistent"], 1, "/nonexistent"),
         (["run", "--report", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-mnist"], 2, "hamm-mnist"),
-        (["reproduce", "hamm-url", "--stand-in", "--figures", "/proc/nowhere"], 1, "/proc/nowhere"),
+        (["reproduce", "hamm-url", "--stand-in", "--report", "/proc/nowhere"], 1, "/proc/nowhere"),
         (["reproduce", "hamm-har", "--parties", "ten"], 2, "ten"),
         (["report", "/nowhere.json"], 1, "/nowhere.json"),
         (["audit", "rsa"], 2, "tally"),

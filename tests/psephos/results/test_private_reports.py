@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.results.base import Result
 from psephos.results.runs import PRIVATE_ROWS_NOTICE, TallyResult
-from psephos.results.write import report_from_json, write_figures, write_report
+from psephos.results.write import report_from_json, write_report
 from tests.psephos.results.test_results import OPTIONS, TALLY
 from tests.psephos.simulation.test_job import patients
 
@@ -63,8 +63,6 @@ def test_a_report_on_private_rows_is_owner_only_and_says_so_first(tmp_path: Path
         again = tmp_path / f"again{number}"
         report_from_json(file, again)
         assert modes(again) == ({0o700}, {0o600})
-    write_figures(OWN, tmp_path / "figures", "panel")
-    assert modes(tmp_path / "figures") == ({0o700}, {0o600})
 
 
 def test_old_report_files_lose_their_wider_mode(tmp_path: Path) -> None:
