@@ -21,6 +21,9 @@ from psephos.results.base import METHODS, AuditedCell, Matrix, Page, Panel, Resu
 GAP = 2
 """Spaces between two columns of a table."""
 
+_PREFIXES = {"warning": "WARNING: ", "deviation": "Not as agreed: "}
+_STYLES = {"notice": "bold red", "warning": "bold red", "answer": "bold", "deviation": "bold red"}
+
 
 def show(
     result: Result,
@@ -35,22 +38,11 @@ def show(
     def say(text: str, style: str | None = None) -> None:
         console.print(printable(text, lines=True), highlight=False, markup=False, style=style)
 
-    for text in page.texts("notice"):
-        say(text, "bold red")
-    for text in page.texts("warning"):
-        if text not in printed_before:
-            say(f"WARNING: {text}", "bold red")
-    for text in page.texts("answer"):
-        say(text, "bold")
-    for text in page.texts("advice"):
-        say(text)
-    if verbose or not page.text("answer") or page.several_releases:
-        for text in page.texts("cost"):
-            say(text)
-    for text in page.texts("condition"):
-        say(text)
-    for text in page.texts("deviation"):
-        say(f"Not as agreed: {text}", "bold red")
+    costs = ["cost"] * (verbose or not page.text("answer") or page.several_releases)
+    for topic in ("notice", "warning", "answer", "advice", *costs, "condition", "deviation"):
+        for text in page.texts(topic):
+            if topic != "warning" or text not in printed_before:
+                say(_PREFIXES.get(topic, "") + text, _STYLES.get(topic))
     _show_accuracies(page, console, verbose=verbose)
     for panel in page.panels if verbose or not page.accuracies else page.panels[:1]:
         # The note of a figure repeats the cost, for readers of the figure alone.
