@@ -397,6 +397,15 @@ class Cast:
         assert abs(noise).max() <= adders * self.spec.shares.bound  # type: ignore[attr-defined]
         return list(counted)
 
+    def check(self, agents: Mapping[str, Agent]) -> None:
+        """What was released is what all parties put in, the same for everybody, and nobody was refused anything."""
+        contents = {agent.result.content for agent in agents.values()}
+        assert len(contents) == 1
+        assert {name: agent.rejected for name, agent in agents.items() if agent.rejected} == {}
+        parties = {number: agents[f"party {number}"] for number in range(self.parties)}
+        assert all(self.sent(agent) for agent in parties.values())
+        assert self.judge(contents.pop(), parties) == list(range(self.parties))
+
 
 def _summed(vectors: Any) -> list[int]:
     return [sum(column) for column in zip(*vectors, strict=True)]

@@ -29,7 +29,7 @@ needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason
         ("tally", False),
         *(
             pytest.param(what, server, marks=[pytest.mark.soak, *(needs_server if server else ())])
-            for what, server in (("tally", True), ("record", True), ("psgd", False), ("pathak", True))
+            for what, server in (("record", True), ("pathak", True))
         ),
     ],
 )
