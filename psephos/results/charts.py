@@ -171,8 +171,8 @@ def _curves(panel: Panel, labels: Mapping[str, str] | None = None) -> Figure:
             tops += high
             lows += low
             axes.errorbar(x, curve.mean, yerr=curve.std, fmt="none", color=ink, ecolor=ink, elinewidth=1, capsize=2.5)
-    for name, level in panel.levels.items():
-        colour, _, dash = style_of(name)
+    for place, (name, level) in enumerate(panel.levels.items(), len(panel.curves)):
+        colour, _, dash = style_of(name, place)
         axes.axhline(level, color=LIGHT[colour], linestyle=dash, linewidth=1.2, label=named.get(name, name))
         lows.append(level)
     if panel.log:

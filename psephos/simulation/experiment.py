@@ -177,7 +177,18 @@ class Simulation:
         return f"{self.results[0].parties} parties, epsilon per {unit}{over}"
 
     def __str__(self) -> str:
-        return f"{MEASURES[self.measure]} of {self._about}\n{self.summary().round(3).to_string(na_rep='')}"
+        rows = self.summary().reset_index().fillna({"epsilon": np.inf})
+        spread = rows["std"].map(" ± {:.3f}".format).where(rows["std"].notna(), "")
+        rows["cell"] = rows["mean"].map("{:.3f}".format) + spread
+        means, cells = (rows.pivot(index="method", columns="epsilon", values=name) for name in ("mean", "cell"))
+        epsilons: list[Any] = means.columns.tolist()
+        best_first = means.sort_values(epsilons, ascending=False).index
+        cells = cells.loc[best_first].rename_axis(index=None, columns=None)
+        cells.columns = [f"epsilon {value:g}" if value < np.inf else "without noise" for value in epsilons]
+        about = METHODS | PREDICTORS
+        cells[""] = [about.get(name, "").ljust(max(map(len, about.values()))) for name in cells.index]
+        lines = cells.to_string(na_rep="").splitlines()
+        return "\n".join([f"{MEASURES[self.measure]} of {self._about}", *map(str.rstrip, lines)])
 
     def plot(self) -> Figure:
         """Draw `summary` against epsilon as a figure, with `LEVELS` as lines. Needs the extra `report`."""
