@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,7 +49,15 @@ def confirm(
     if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
         identity.check(study, rows, data, again=again)
     note(text)
-    if not yes and not typer.confirm("Sign this study, and thereby all messages of your roles in it?", err=True):
+    try:
+        consents = yes or typer.confirm("Sign this study, and thereby all messages of your roles in it?", err=True)
+    except typer.Abort:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        raise InvalidParameter(
+            "nobody was there to ask, and nothing was signed; sign with --yes", option="yes"
+        ) from None
+    if not consents:
         note("nothing was signed")
         raise typer.Exit(1)
 

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -39,7 +40,7 @@ from psephos.data.tables import (
     places_of,
     read_table,
 )
-from psephos.options import BelowOne, Options, option
+from psephos.options import Options, option
 from psephos.protocol.errors import DataError, InvalidParameter
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ FEWEST_PUBLIC = 10
 FEWEST_COPIES = 5
 """Smallest number of public rows with an equal private one that is remarked on."""
 
+_SHOWN = 8  # values of a column that an error names, at most
 _HELD_OUT_STREAM = 2  # number of the random stream of a run's seed that chooses held-out rows
 
 
@@ -86,7 +88,7 @@ class TableOptions(Options):
     )
     ignore: tuple[str, ...] = _option((), "Columns to leave out, such as row numbers and identifiers.", name=True)
     text: tuple[str, ...] = _option((), "Columns of numbers that stand for words, such as codes.", name=True)
-    held_out: BelowOne = _option(
+    held_out: Annotated[float, Meta(ge=0, le=0.9)] = _option(
         0.2, "Share of each party's rows that it does not train on, to measure on; 0 for none."
     )
     features: Features = _option("linear", FEATURES_HELP)
@@ -184,6 +186,9 @@ class OwnTable:
             check_distinct(f"{path}: the names in the column {options.party!r},", sorted(self._owners.unique()))
         # Sorted by name, so that a party's place does not depend on the position of its rows in the file.
         self.owners: tuple[str, ...] = () if self._owners is None else tuple(sorted(self._owners[private].unique()))
+        default = getattr(type(options), "parties", None)
+        if self.owners and vars(options).get("parties") not in (default, len(self.owners)):
+            raise InvalidParameter(f"--party names {len(self.owners)} parties: leave --parties out", option="parties")
 
     def _public(self, table: pd.DataFrame, path: Path) -> tuple[NDArray[np.bool_], pd.DataFrame | None]:
         """Return which rows of the table are public, bool (rows,), and the public rows of another file, if any."""
@@ -202,7 +207,9 @@ class OwnTable:
             return owned, None
         if given is None and not other.is_file():
             column = "" if options.party is None else f" and no value of the column {options.party!r}"
-            raise DataError(f"--public {options.public} is no file{column}")
+            names = [] if options.party is None else sorted(table[options.party].unique())
+            there = f", which has {', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}" if names else ""
+            raise DataError(f"--public {options.public} is no file{column}{there}")
         if given is None and path.samefile(other):
             raise DataError(f"{path} and {other} are one file, which cannot be private and public")
         extra = read_table(other) if given is None else cells_of(given)

@@ -89,7 +89,10 @@ def table(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_the_party_column_determines_the_number_of_parties(table: dict[str, Any]) -> None:
-    named = {**table, "party": "who", "parties": 9}
+    named = {**table, "party": "who"}
+    with pytest.raises(InvalidParameter) as refused:
+        load_split(TallyOptions(**named, parties=9))
+    assert refused.value.option == "parties"
     options, split = load_split(TallyOptions(**named))
     assert (options.parties, options.key_holders, options.opening_threshold) == (4, 4, 3)
     assert len(split.parties) == 4

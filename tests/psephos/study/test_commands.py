@@ -660,9 +660,11 @@ def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path
     sign(Study.read(study), Identity.read(consortium / "lab"))
     with pytest.raises(StudyError, match="not joined it"):
         psephos("agent", consortium / "lab")
-    declined = CliRunner().invoke(
-        build(), ["study", "sign", str(study), "--identity", str(consortium / "south")], input="n\n"
-    )
+    words = ("study", "sign", study, "--identity", consortium / "south")
+    with pytest.raises(InvalidParameter) as unasked:  # standard input is closed
+        psephos(*words)
+    assert unasked.value.option == "yes"
+    declined = CliRunner().invoke(build(), list(map(str, words)), input="n\n")
     assert declined.exit_code == 1
     assert "nothing was signed" in declined.output
 
