@@ -22,15 +22,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
 
 
-def test_the_library_example_releases_a_useful_classifier(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its accuracy is 0.93 with a standard deviation of 0.021 over releases; the bound is 8 of them below."""
+def test_the_python_example_compares_methods_of_which_one_is_useful(capsys: pytest.CaptureFixture[str]) -> None:
+    """The statistic's mean over 20 releases at epsilon 1 is 0.92; the most frequent class has 0.63."""
     (example,) = blocks("python")
     exec(compile(example, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
-    alpha, accuracy = capsys.readouterr().out.splitlines()
-    assert alpha.startswith("alpha of the first public sample: [")
-    match = re.fullmatch(r"released (\d\.\d\d), most frequent class (\d\.\d\d)", accuracy)
-    assert match is not None
-    assert float(match[1]) > float(match[2]) + 0.1
+    scores = {line.split()[0]: re.findall(r"\d\.\d{3}(?= )", line) for line in capsys.readouterr().out.splitlines()[2:]}
+    assert float(scores["statistic"][0]) > float(scores["majority"][0]) + 0.2
 
 
 @pytest.mark.slow

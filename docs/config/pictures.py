@@ -19,10 +19,12 @@ from rich.text import Text
 
 from psephos.results import charts
 from psephos.results.base import Curve, Panel
+from psephos.results.html import DARK, LIGHT
 
 DOCS = Path(__file__).resolve().parents[1]
 ROOT, ASSETS = DOCS.parent, DOCS / "assets"
 WIDTH, LINES, LAST = 100, 30, 6
+DARKER = {light: DARK[name] for name, light in LIGHT.items()}
 
 
 def printed(command: list[str]) -> str:
@@ -56,11 +58,11 @@ def terminal(text: str, title: str) -> str:
     return re.sub(r"@font-face \{.*?\}", "", console.export_svg(title=title), flags=re.S).strip() + "\n"
 
 
-def curves(rows: list[tuple[str, float, float]], title: str) -> str:
+def curves(rows: list[tuple[str, float, float]], title: str, levels: dict[str, float] | None = None) -> str:
     """Accuracy against epsilon, of rows (curve, epsilon, accuracy)."""
     of = {name: [(x, y) for other, x, y in rows if other == name] for name, *_ in rows}
     lines = [Curve(name, [x for x, _ in points], [y for _, y in points]) for name, points in of.items()]
-    panel = Panel(title, "epsilon (log scale; more private to the left)", "accuracy", lines)
+    panel = Panel(title, "epsilon (log scale; more private to the left)", "accuracy", lines, levels=levels or {})
     return charts.draw(panel, "curves").svg.decode()
 
 
@@ -70,10 +72,15 @@ def demo() -> str:
 
 
 def epsilon_curve() -> str:
-    """The table that the example prints, drawn."""
+    """The table that the example prints, drawn; beside it a file for dark pages."""
     text = printed([sys.executable, str(DOCS / "examples" / "epsilon_curve.py")])
-    found = re.findall(r"^ *(\d+) +([\d.]+) +([\d.]+)$", text, re.M)
-    return curves([(f"{parties} parties", float(x), float(y)) for parties, x, y in found], "A statistic under noise")
+    found = re.findall(r"^(.+?) {2,}([\d.]+|-) +([\d.]+)$", text, re.M)
+    rows = [(name, float(x), float(y)) for name, x, y in found if x != "-"]
+    levels = {name: float(y) for name, x, y in found if x == "-"}
+    light = curves(rows, "Right on other patients", levels)
+    dark = re.sub("|".join(LIGHT.values()), lambda at: DARKER[at[0]], light)
+    (ASSETS / "epsilon_curve-dark.svg").write_text(dark, encoding="utf-8")
+    return light
 
 
 def clinics() -> str:

@@ -142,8 +142,8 @@ def test_commands_exist(page: Path) -> None:
 # -- examples
 
 
-LONG = ("rings",)
-"""Examples with two whole runs under keys of full length."""
+LONG = ("epsilon_curve", "rings")
+"""Examples with several whole runs."""
 
 SCRIPTS = [
     pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [], id=path.name)
@@ -159,6 +159,7 @@ def test_examples_run(
     source = script.read_text(encoding="utf-8")
     arguments = re.search(r"^# Tested with: (.*)$", source, re.M)
     monkeypatch.setattr("sys.argv", [str(script), *(shlex.split(arguments[1]) if arguments else [])])
+    monkeypatch.syspath_prepend(script.parent)  # as Python does
     for path in re.findall(r"^# Needs: (\S+)$", source, re.M):
         (workshop / Path(path).name).write_bytes((DOCS / "examples" / path).read_bytes())
     exec(compile(source, str(script), "exec", dont_inherit=True), {"__name__": "__main__", "__file__": str(script)})  # noqa: S102
