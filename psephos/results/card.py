@@ -12,7 +12,7 @@ from psephos.results.base import Fact
 from psephos.results.budget import budget_text
 from psephos.results.runs import TallyResult
 from psephos.results.scores import RegressionResult
-from psephos.results.trust import cost_text, facts
+from psephos.results.trust import attack_text, cost_text, facts
 
 _MOST_RELIANCE = 20  # columns that are listed
 _NAMED = "that the public rows, their labels and the names of the classes may be known: whoever ran this said so."
@@ -88,7 +88,10 @@ def model_card(
         model.warnings,
         [
             ("", [_introduction(model, result)]),
-            ("Privacy", privacy_rows(model, trust, cost_text(model.release) + seeded, budget)),
+            (
+                "Privacy",
+                privacy_rows(model, trust, cost_text(model.release) + (seeded or attack_text(model.release)), budget),
+            ),
             ("Who did not follow the protocol", [each.fact for each in result.deviations]),
             ("Who could learn what", [*learned, Fact("learns", "whoever ran this", everything)]),
             ("How a row becomes numbers", [_encoded_by(split), encoded]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -45,6 +46,23 @@ def cost_text(release: Release) -> str:
     if release.epsilon == 0:
         return "epsilon 0: no party was asked"
     return f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
+
+
+def attack_text(release: Release) -> str:
+    """Return what epsilon and delta allow an attacker who guesses, to follow `cost_text`; "" where nobody was asked.
+
+    Of two equally likely neighbours, no test is right with a larger probability than (e^epsilon + delta) / (1 +
+    e^epsilon), which randomised response attains (Kairouz, Oh and Viswanath 2015, "The composition theorem for
+    differential privacy", theorem 2.1).
+    """
+    if not release.epsilon or release.delta is None:
+        return ""
+    odds = math.exp(min(release.epsilon, 700.0))
+    right = min(1.0, (odds + release.delta) / (1 + odds))
+    return (
+        "; whoever knows all other rows, and finds two contents of what is protected equally likely, guesses the right "
+        f"one in at most {right:.1%} of cases"
+    )
 
 
 def colluders_text(colluders: int, threshold: int, adders: NoiseFrom = "parties") -> str:

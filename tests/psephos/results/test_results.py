@@ -14,7 +14,7 @@ from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError
 from psephos.results.base import FORMAT, KINDS, Accuracy, Result, timed
 from psephos.results.runs import ComposedCost, Guarantee, RunResult, TallyResult
-from psephos.results.trust import TrustModel, facts
+from psephos.results.trust import TrustModel, attack_text, facts
 
 SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
 OPTIONS = {
@@ -172,3 +172,10 @@ def test_noise_of_several_is_among_what_nobody_checks() -> None:
     exact, joint = ({one.text for one in facts(model) if one.topic == "unchecked"} for model in models)
     assert len(joint - exact) == 1
     assert exact < joint
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 1e-3), (3.0, 0.2), (1e4, 0.0)])
+def test_a_card_states_how_often_the_best_guess_is_right(epsilon: float, delta: float) -> None:
+    """As often as in randomised response that tells the truth with probability delta, which is (epsilon, delta)."""
+    best = delta + (1 - delta) / (1 + math.exp(-epsilon))
+    assert f" {best:.1%} of" in attack_text(Release("noise", epsilon, delta, "party"))
