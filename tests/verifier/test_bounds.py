@@ -300,7 +300,7 @@ def test_both_verifiers_accept_the_same(data: st.DataObject) -> None:
 
 
 @pytest.mark.soak
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(st.data())
 def test_both_verifiers_accept_the_same_in_a_long_search(data: st.DataObject) -> None:
     _compare(data)

@@ -56,9 +56,7 @@ def geometric_pair(k: int, scale: float) -> float:
     return (1 - q) / (1 + q) * q ** abs(k)
 
 
-@pytest.mark.parametrize(
-    "dimension", [1, 2, 3, 6, *(pytest.param(many, marks=pytest.mark.statistical) for many in (50, 301))]
-)
+@pytest.mark.parametrize("dimension", [1, 2, 3, 6, pytest.param(301, marks=pytest.mark.statistical)])
 def test_spherical_laplace_has_gamma_norms(dimension: int) -> None:
     mechanism = SphericalLaplace(dimension, 0.7, 2.0**-30)
     randomness = SimulationRandomness(1, "norm", dimension)

@@ -280,8 +280,7 @@ def test_a_result_is_printed_and_reported_where_it_cannot_be_saved(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
-def test_a_character_that_a_terminal_lacks_ends_no_command(encoding: str, tmp_path: Path) -> None:
+def test_a_character_that_a_terminal_lacks_ends_no_command(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     rows = pd.DataFrame(generator.normal(size=(80, 2)), columns=["Ωhm", "dose"])
     rows["result"] = np.where(rows["Ωhm"] > 0, "größer", "κλεινός")
@@ -289,7 +288,7 @@ def test_a_character_that_a_terminal_lacks_ends_no_command(encoding: str, tmp_pa
     rows.to_csv(tmp_path / "rows.csv", index=False)
     words = ["--data", str(tmp_path / "rows.csv"), "--label", "result", "--party", "clinic", "--public", "4"]
     test_key = ["--method", "own-data", "--anyway", "--key-bits", "512", "--test-key", "--output", str(tmp_path)]
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     for command in (["run", *words, *test_key], ["predict", str(tmp_path), str(tmp_path / "rows.csv")]):
         done = subprocess.run([sys.executable, "-m", "psephos", *command], capture_output=True, env=environment)
         assert done.returncode == 0, done.stderr
