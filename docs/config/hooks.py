@@ -43,7 +43,7 @@ MEASURED = {
 """Pages that stand beside the programs that measured."""
 
 ORDER: list[tuple[str, list[str]]] = [
-    ("", ["index.md", "start.md"]),
+    ("", ["index.md", "start.md", "questions.md"]),
     (
         "Tasks",
         [
@@ -57,12 +57,16 @@ ORDER: list[tuple[str, list[str]]] = [
             "extend.md",
         ],
     ),
-    ("How it works", ["protocols/", "theory.md"]),
+    ("How it works", ["how-it-works.md", "protocols/", "theory.md"]),
     ("Security", ["security/"]),
     ("Results", ["accuracy.md", "performance.md", "measurements.md", "compared.md"]),
     ("Examples", ["examples/"]),
     ("Look up", ["commands.md", "library.md", "report.md", "json.md", "study-fields.md", "wire.md", "design.md"]),
 ]
+
+
+GUIDES = {name for title, names in ORDER[:2] for name in names} | {"library.md", "compared.md", "how-it-works.md"}
+"""Pages that a search finds before others."""
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -83,6 +87,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """A link to a page's source leads to the page; one to any other file that is no page becomes the file's name."""
+    looked_up = page.file.src_uri.startswith(("reference/", "wire", "json", "study-fields"))
+    page.meta["search"] = {"boost": 8.0 if page.file.src_uri in GUIDES else 0.001 if looked_up else 1.0}
     pages = {ROOT / source: name for name, source in (PRINTED | MEASURED).items()}
     here = Path(page.file.src_uri).parent
     source = ROOT / MEASURED.get(page.file.src_uri, f"docs/{page.file.src_uri}")
@@ -161,8 +167,7 @@ def _reference() -> dict[str, str]:
             first = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             listed.append(f"* [`{module}`]({where.relative_to(package)}.md): {first.splitlines()[0]}")
             title = ".".join(where.parts[1:])
-            # A search finds guides before the reference.
-            pages[f"reference/{where}.md"] = f"---\ntitle: {title}\nsearch:\n  boost: 0.2\n---\n\n::: {module}\n"
+            pages[f"reference/{where}.md"] = f"---\ntitle: {title}\n---\n\n::: {module}\n"
         pages[f"reference/{package}/index.md"] = "\n".join(listed) + "\n"
     return dict(sorted(pages.items(), key=lambda page: (not page[0].endswith("index.md"), page[0])))
 

@@ -160,7 +160,7 @@ def check_in_browser(site: Path) -> None:
       document.querySelector("[data-md-toggle=search]").click();
       const box = document.querySelector(".md-search__input");
       box.focus();
-      box.value = "Gaussian";
+      box.value = "QUERY";
       box.dispatchEvent(new Event("input", {bubbles: true}));
       box.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
       const asked = setInterval(() => {
@@ -181,7 +181,16 @@ def check_in_browser(site: Path) -> None:
         assert chromium.value(
             "document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))", wait=True
         )
-        assert "theory.html" in chromium.value(search, wait=True)
+        guides = {
+            "regression": "own-data",
+            "non-linear": "features",
+            "which method": "which-method",
+            "groups": "questions",
+        }
+        for query, guide in guides.items():
+            chromium.open(site / "theory.html", width=1400, dark=False)
+            first, *_ = chromium.value(search.replace("QUERY", query), wait=True).split()
+            assert f"/{guide}.html" in first, query
 
 
 @pytest.mark.browser
