@@ -49,8 +49,7 @@ def option(
         name: whether it names columns, classes or the like, which `Options` writes as tables have them.
 
     Types: int, float, bool (a flag), str, `Literal[...]`, `X | None`, and `tuple[X, ...]` (a list, as `split_list`
-        reads
-    it, in one or several options). An underscore becomes a dash: `key_bits` is `--key-bits`.
+    reads it, in one or several options). An underscore becomes a dash: `key_bits` is `--key-bits`.
     """
     metadata = {"help": help, "group": group, "shown": shown, "objects": objects, "name": name}
     if factory is not None:

@@ -37,11 +37,11 @@ _DENSE_LIMIT = 1024  # unknowns up to which a Hessian is formed and factored; be
 _MAX_STEPS = 100_000
 
 
-def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
+def check_auxiliary(features: ArrayLike) -> Array:
     """Return the auxiliary features as a C-contiguous float64 array (N, d).
 
     Raises:
-        DataError: there are no samples, the entries are not finite numbers, or there are not `width` columns.
+        DataError: there are no samples, or the entries are not finite numbers.
         NormError: a row has norm above 1, which every sensitivity excludes.
     """
     try:
@@ -49,8 +49,6 @@ def check_auxiliary(features: ArrayLike, width: int | None = None) -> Array:
     except (TypeError, ValueError) as error:
         raise DataError("the auxiliary features are not a table of numbers") from error
     longest = largest_row_norm(array)
-    if width is not None and array.shape[1] != width:
-        raise DataError(f"the auxiliary samples have {array.shape[1]} features, not {width} as agreed")
     if longest > 1 + NORM_SLACK:
         raise NormError(
             f"an auxiliary sample has norm {longest:.6g}, and every row must have norm at most 1: divide all rows by "
