@@ -106,6 +106,15 @@ def hospitals() -> str:
     return curves(rows, "Hospitals that share a classifier")
 
 
+def hamm2016() -> str:
+    """The first table of the notebook, as it is stored there, drawn."""
+    heads, *lines = stored("hamm2016").split("1/epsilon")[1].strip().split("\n")
+    values = [list(map(float, line.split())) for line in lines]
+    names = list(enumerate(heads.split(), 1))
+    rows = [(name, 1 / line[0], line[place]) for place, name in names for line in values]
+    return curves(rows, "Hamm 2016, Figure 4, on synthetic rows")
+
+
 def stored(name: str) -> str:
     """All that a notebook's cells printed."""
     cells = json.loads((DOCS / "examples" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
@@ -115,7 +124,7 @@ def stored(name: str) -> str:
 def main(names: list[str]) -> None:
     """Draw and write each."""
     drawn = {"demo": demo, "epsilon_curve": epsilon_curve, "clinics": clinics, "hospitals": hospitals}
-    drawn["rings"] = rings
+    drawn |= {"rings": rings, "hamm2016": hamm2016}
     drawn["reading_a_view"] = lambda: terminal(stored("reading_a_view"), "reading_a_view.ipynb")
     for path in (DOCS / "examples" / "one_round.py", *sorted((DOCS / "examples" / "attacks").glob("*.py"))):
         drawn[path.stem] = lambda path=path: terminal(printed([sys.executable, str(path)]), path.name)  # type: ignore[misc]
