@@ -84,7 +84,7 @@ def model_card(
     columns = [Fact("column", *row) for row in model.encoding.summary] if split.encoding is not None else []
     rows = "the samples drawn from the schema" if split.schema == "samples" else "the public rows"
     return card_text(
-        f"A private {result.trust().noun} from {result.dataset}",
+        f"A {'private ' * asked}{result.trust().noun} from {'public rows of ' * (not asked)}{result.dataset}",
         model.warnings,
         [
             ("", [_introduction(model, result)]),
