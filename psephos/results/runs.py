@@ -20,6 +20,7 @@ from psephos.results.advice import advice
 from psephos.results.base import (
     ALPHA_NOTICE,
     IN_MEMORY,
+    METHODS,
     Accuracy,
     Alpha,
     Count,
@@ -533,6 +534,9 @@ class SumResult(BallotResult, RunResult):
         several = self.composed is not None and self.composed.releases > 1
         page = super().page()
         title = page.title if self.asked else f"Psephos: public rows of {self.dataset} at epsilon 0"
+        if self.asked and len(self.privacy) == 1:
+            (name,) = self.privacy
+            title = f"Psephos: {METHODS[name]}, {self.dataset} at epsilon {self.epsilon:g}"
         return replace(page, title=title, panels=self._panels(), several_releases=several)
 
     def _answer(self) -> str:
