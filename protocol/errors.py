@@ -14,7 +14,7 @@ class PsephosError(Exception):
 
     Attributes:
         culprits: numbers or names of those who caused it; () where nobody did, or where it is not known who.
-        option: the option or parameter to change; "" where there is none.
+        option: the name of the option or parameter to change, such as `key_bits`; "" where there is none.
         limit: the bound that was passed; None where there is none.
         before: identifies what was done before, where it may be done once; b"" otherwise.
     """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
@@ -15,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 import msgspec
 from msgspec import Meta
 
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter, PsephosError
 from psephos.protocol.foreign import printable
 from psephos.protocol.names import plain
 
@@ -115,7 +117,28 @@ def refuse_unread(options: Any, readers: Mapping[str, tuple[bool, str]]) -> None
         read, by = readers.get(one.name, (True, ""))
         if not read and getattr(options, one.name) != one.default:
             name = "--" + one.name.replace("_", "-")
-            raise InvalidParameter(f"{name} has no effect here: leave it out, or use {by}", option=name)
+            raise InvalidParameter(f"{name} has no effect here: leave it out, or use {by}", option=one.name)
+
+
+_SPELLED = re.compile(r"(\bpsephos [a-z].*?)?(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+
+
+def respelled(text: str, spell: Callable[[str], str]) -> str:
+    """Return a text with options of the command as `spell` writes their names; --key-bits is named key_bits.
+
+    The first one behind `psephos` and a command is left as it is.
+    """
+    return _SPELLED.sub(lambda found: found[0] if found[1] else spell(found[2].replace("-", "_")), text)
+
+
+@contextmanager
+def respelling(spell: Callable[[str], str]) -> Iterator[None]:
+    """Write the options that errors name as `respelled` does, for callers from Python; also a decorator."""
+    try:
+        yield
+    except PsephosError as error:
+        error.args = tuple(respelled(each, spell) if isinstance(each, str) else each for each in error.args)
+        raise
 
 
 def _pythons(value: Any) -> Any:

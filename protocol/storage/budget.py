@@ -283,7 +283,7 @@ class BudgetFile(Database):
                 raise InvalidParameter(
                     f"{self._path} has {has} already: leave --budget-limit out, or change the limit by "
                     f"`{self._command} --limit EPSILON[,DELTA]`",
-                    option="--budget-limit",
+                    option="budget_limit",
                 )
             self.set_limit(limit)
 
@@ -434,7 +434,7 @@ class BudgetFile(Database):
                 raise InvalidParameter(
                     f"{self._path} has the limit {mine}, which allows more than the limit {limit} of what it would "
                     f"add up as well: lower it by `{self._command} --limit EPSILON[,DELTA]`",
-                    option="--budget",
+                    option="budget",
                     limit=limit.epsilon,
                 )
             known = self._log().charges

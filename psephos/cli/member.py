@@ -113,10 +113,10 @@ def join(  # wide: a command's options
 
 def _use_budget(study: Study, identity: Identity, budget: Path | None, limit: str | None) -> None:
     if budget is None and limit is not None:
-        raise InvalidParameter("--budget-limit is of a budget file: name it with --budget", option="--budget-limit")
+        raise InvalidParameter("--budget-limit is of a budget file: name it with --budget", option="budget_limit")
     if budget is not None:
         if not any(role.startswith("party") for role in study.roles_of(identity.card.key)):
-            raise InvalidParameter("--budget is for a party, which has rows: leave it out", option="--budget")
+            raise InvalidParameter("--budget is for a party, which has rows: leave it out", option="budget")
         identity.use_budget(budget, limit)
 
 

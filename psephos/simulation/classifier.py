@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from psephos.curator.ledger import NeighbourCost, costs_together
+from psephos.options import respelled, respelling
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter
 from psephos.released import ReleasedClassifier, named_table
 from psephos.results.trust import DIFFERS
@@ -25,6 +26,16 @@ from psephos.simulation.options import PUBLIC, JobOptions
 
 _SETTLED = {"data", "label", "party", "public", "held_out", "task", "learners", "journal"}
 """Options of `psephos run` that follow from the arguments, or for which there is no use."""
+
+_ARGUMENTS = {"learners": "estimator", "party": "groups", "data": "X", "label": "y"}
+"""Arguments of `PrivateFederatedClassifier` and its `fit` by the option in whose place they are."""
+
+
+def _parameter(option: str) -> str:
+    """Return how a caller of `PrivateFederatedClassifier` names an option of `psephos run`."""
+    name = _ARGUMENTS.get(option, option)
+    own = {*_ARGUMENTS.values(), *PrivateFederatedClassifier._get_param_names()}
+    return name if name in own else f'options["{name}"]'
 
 
 class ReleaseWarning(UserWarning):
@@ -96,6 +107,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         tags.non_deterministic = True  # noise
         return tags
 
+    @respelling(_parameter)
     def fit(self, X: Any, y: ArrayLike, *, groups: Any = None, public: Any = None) -> Self:
         """Release a classifier.
 
@@ -138,7 +150,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.forecast_ = job.forecast
         if job.method != PUBLIC and (job.forecast is None or job.forecast.chosen.asks):
             text = f"this fit is a release, and spends epsilon {self.epsilon:g} of private rows, as every fit does"
-            warnings.warn(text, ReleaseWarning, stacklevel=2)
+            warnings.warn(text, ReleaseWarning, stacklevel=3)
         result = job.run(encrypted=self.encrypted)
         if result.exact is False:
             raise AgreementError(DIFFERS)
@@ -146,7 +158,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         release = self.release_.model.release
         self.cost_ = next(iter(costs_together([release])), NeighbourCost(release.protects, 0, 0.0, 0.0))
         for text in self.release_.model.warnings:  # last, since a filter may raise them, and the release is paid for
-            warnings.warn(text, ReleaseWarning, stacklevel=2)
+            warnings.warn(respelled(text, _parameter), ReleaseWarning, stacklevel=3)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -15,7 +15,7 @@ from psephos.data.datasets import Dataset
 from psephos.data.own import FEWEST_PUBLIC
 from psephos.data.partition import load_split
 from psephos.data.splits import AUXILIARY_SHARE, TEST_SHARE, skewed
-from psephos.options import OneOrMore, converted
+from psephos.options import OneOrMore, converted, respelling
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
@@ -206,6 +206,7 @@ class Simulation:
         return figure_of(panel, METHODS | PREDICTORS)
 
 
+@respelling(str)
 def simulate(  # wide: an experiment's terms, each with its default
     X: Any = None,
     y: ArrayLike | None = None,

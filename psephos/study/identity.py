@@ -182,10 +182,10 @@ class Identity:
         """
         path = path.absolute()
         if any("\ud800" <= character <= "\udfff" for character in str(path)):  # bytes that are not UTF-8
-            raise InvalidParameter("the name of the budget file is not UTF-8: name another one", option="--budget")
+            raise InvalidParameter("the name of the budget file is not UTF-8: name another one", option="budget")
         with self._files(path) as (own, before):
             if path.exists() and path.samefile(own.path):
-                raise InvalidParameter(f"{path} is the identity's own file: leave --budget out", option="--budget")
+                raise InvalidParameter(f"{path} is the identity's own file: leave --budget out", option="budget")
             if path.exists() and path.samefile(before.path):
                 if limit is not None:
                     before.make_limit(PrivacyLimit.parse(limit))

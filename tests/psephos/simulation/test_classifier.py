@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -67,20 +68,42 @@ def fitted(method: str = "own-data", epsilon: float = 5.0, **more: Any) -> Priva
         ("own-data", {}),
         ("own-data", {"noise_from": "holders"}),
         ("newton", {"unit": "record"}),
+        ("newton", {"unit": "record", "absent": 0.2, "dropouts": 1}),
+        pytest.param("rehearsed", {"epsilon": 60.0}, marks=pytest.mark.slow),
+        ("own-data", {"absent": 0.2, "dropouts": 1}),
     ],
 )
 def test_the_release_is_that_of_the_command(method: str, more: dict[str, Any], encrypted: bool, tmp_path: Path) -> None:
     """The same votes, sums and noise of the seed, the same cost, in the clear as well as under encryption."""
     X[80:].assign(y=y[80:], clinic=clinics[80:]).to_csv(tmp_path / "own.csv", index=False)
-    X[:80].assign(y=y[:80]).to_csv(tmp_path / "open.csv", index=False)
+    # A step is taken only from public labels that are doubtful enough.
+    given = y[:80].where(np.arange(80) % 4 > 0, "ill") if method == "rehearsed" else y[:80]
+    X[:80].assign(y=given).to_csv(tmp_path / "open.csv", index=False)
     named = {"data": tmp_path / "own.csv", "public": tmp_path / "open.csv", "label": "y", "party": "clinic"}
-    job = Job(JobOptions(**named, **SEEDED, method=method, epsilon=5.0, held_out=0.0, **more))
+    more = {"unit": "party", "epsilon": 5.0, **more}
+    job = Job(JobOptions(**named, **SEEDED, method=method, held_out=0.0, **more))
     expected = job.model(job.run())
-    options = {name: value for name, value in more.items() if name != "unit"}
-    model = fitted(method, unit=more.get("unit", "party"), encrypted=encrypted, options=options)
+    own_options = {name: more.pop(name) for name in ("unit", "epsilon")}
+    model = fitted(method, **own_options, public=(X[:80], given), encrypted=encrypted, options=more)
     assert model.release_.model == expected
-    assert (model.cost_.epsilon, model.cost_.unit) == (5.0, expected.release.protects)
+    assert expected.encoding.map is not None
+    assert (model.cost_.epsilon, model.cost_.unit) == (own_options["epsilon"], expected.release.protects)
     assert model.score(own["X"], own["y"]) == model.release_.score(own["X"], own["y"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"options": {"dropouts": 9}}, 'options["dropouts"]'),
+        ({"method": "newton"}, "unit record"),
+        ({"method": "own-data", "estimator": "tree"}, "estimator"),
+        ({"features": "forest", "public": (X[:20], y[:20])}, "features"),
+    ],
+)
+def test_errors_name_what_a_caller_from_python_can_change(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(named)) as refused:
+        fitted(**{"method": "statistic", **wrong})
+    assert "--" not in str(refused.value)
 
 
 def test_without_a_seed_noise_is_drawn_anew() -> None:

@@ -60,26 +60,26 @@ PATHAK: list[dict[str, Any]] = [
     {"test_key": False},
 ]  # fmt: skip
 UNREAD: list[tuple[Any, dict[str, Any], str]] = [
-    (TallyOptions, {"colluders": 1}, "--colluders"),
-    (TallyOptions, {"dropouts": 1}, "--dropouts"),
-    (TallyOptions, {"noise_from": "holders"}, "--noise-from"),
-    (TallyOptions, {"unit": "record", "noise_from": "holders"}, "--noise-from"),
-    (TallyOptions, {**JOINT, "methods": ("rehearsed",), "noise_from": "holders"}, "--noise-from"),
-    (TallyOptions, {**JOINT, "loss": "huber"}, "--loss"),
-    (TallyOptions, {**JOINT, "protect_auxiliary": True}, "--protect-auxiliary"),
-    (TallyOptions, {"record": "patient"}, "--record"),
-    (TallyOptions, {"announced_rows": 5}, "--announced-rows"),
-    (TallyOptions, {"unit": "record", **SHARES}, "--class-shares"),
-    (TallyOptions, {"protect_auxiliary": True, **SHARES}, "--class-shares"),
-    (JobOptions, {"method": "own-data", "announced_rows": 5}, "--announced-rows"),
-    (JobOptions, {"method": "own-data", "learners": ("tree",)}, "--learners"),
+    (TallyOptions, {"colluders": 1}, "colluders"),
+    (TallyOptions, {"dropouts": 1}, "dropouts"),
+    (TallyOptions, {"noise_from": "holders"}, "noise_from"),
+    (TallyOptions, {"unit": "record", "noise_from": "holders"}, "noise_from"),
+    (TallyOptions, {**JOINT, "methods": ("rehearsed",), "noise_from": "holders"}, "noise_from"),
+    (TallyOptions, {**JOINT, "loss": "huber"}, "loss"),
+    (TallyOptions, {**JOINT, "protect_auxiliary": True}, "protect_auxiliary"),
+    (TallyOptions, {"record": "patient"}, "record"),
+    (TallyOptions, {"announced_rows": 5}, "announced_rows"),
+    (TallyOptions, {"unit": "record", **SHARES}, "class_shares"),
+    (TallyOptions, {"protect_auxiliary": True, **SHARES}, "class_shares"),
+    (JobOptions, {"method": "own-data", "announced_rows": 5}, "announced_rows"),
+    (JobOptions, {"method": "own-data", "learners": ("tree",)}, "learners"),
     *(
-        (JobOptions, {**OWN, "task": "regression", "unit": "record", **change}, f"--{next(iter(change))}")
+        (JobOptions, {**OWN, "task": "regression", "unit": "record", **change}, next(iter(change)))
         for change in ({"classes": ("a", "b")}, {"learners": ("tree",)}, {"auxiliary": 9}, {"journal": "kept"})
     ),
-    (EvaluationOptions, {"unit": "party", "record": "patient"}, "--record"),
-    (EvaluationOptions, {"largest_error": 3.0}, "--largest-error"),
-    (EvaluationOptions, {**OWN, "task": "regression", "bins": 5}, "--bins"),
+    (EvaluationOptions, {"unit": "party", "record": "patient"}, "record"),
+    (EvaluationOptions, {"largest_error": 3.0}, "largest_error"),
+    (EvaluationOptions, {**OWN, "task": "regression", "bins": 5}, "bins"),
 ]
 
 
