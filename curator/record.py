@@ -27,7 +27,7 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
-from psephos.curator.rehearsal import ridge_softmax
+from psephos.curator.rehearsal import contrasts_of, ridge_softmax
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -190,6 +190,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     contributors: int | None = None,
     grid: RecordGrid | None = None,
     labelled: int | None = None,
+    log_odds: Array | None = None,
     unit: Unit = "record",
 ) -> RecordPlan:
     """Plan a record step from public quantities; raises InvalidParameter for too coarse a rounding.
@@ -206,6 +207,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         contributors: number of parties whose shares make up the noise; by default all.
         grid, labelled: agreed coordinates and score in place of computed ones, which say what is protected too, and the
             number of labelled rows.
+        log_odds: what a forest of the public rows says, see `contrasts_of`; None where there is none.
         unit: what is protected; a party only where the label is a number.
     """
     check_mechanism(mechanism, joint=True)
@@ -224,7 +226,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
             added = rows if unit == "record" else parties
             rank = choose_rank(added, len(features), epsilon, delta, mechanism, inflation)
         transform, constant = _coordinates(features, min(max(rank, _FEWEST), largest), norm)
-        offset, labelled, label = _public_model(features, labels, classes)
+        offset, labelled, label = _public_model(features, labels, classes, log_odds)
         grid = RecordGrid(transform, constant, offset, classes, norm, label)
         if unit == "party":
             radius = _ball_radius(grid, X, np.asarray(labels, dtype=np.float64), rows / parties)
@@ -322,8 +324,13 @@ def _coordinates(features: Array, rank: int | None, norm: Norm) -> tuple[Array, 
     return np.vstack([axes, -(mean @ axes)]) / radius, 1 / radius
 
 
-def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) -> tuple[Array, int, NumericLabel | None]:
-    """Return the public score, (d + 1, K'), how many labels it was fitted to, and how a numeric label is predicted."""
+def _public_model(
+    features: Array, labels: NDArray[Any] | None, classes: int, log_odds: Array | None
+) -> tuple[Array, int, NumericLabel | None]:
+    """Return the public score, (d + 1, K'), how many labels it was fitted to, and how a numeric label is predicted.
+
+    Where there are log odds of a forest, it is the mean of a fitted score and of them.
+    """
     if classes == 1:
         known = np.full(len(features), np.nan) if labels is None else np.asarray(labels, dtype=np.float64)
         chosen = np.isfinite(known)
@@ -333,7 +340,10 @@ def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) ->
     chosen = known >= 0
     if len(np.unique(known[chosen])) < 2:
         return np.zeros((features.shape[1] + 1, classes - 1)), 0, None
-    return _public_score(features[chosen], known[chosen].astype(np.int64), classes)[0], int(chosen.sum()), None
+    offset = _public_score(features[chosen], known[chosen].astype(np.int64), classes)[0]
+    if log_odds is not None:
+        offset = (offset + (log_odds if classes == 2 else contrasts_of(log_odds, classes))) / 2
+    return offset, int(chosen.sum()), None
 
 
 def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]:

@@ -150,8 +150,13 @@ class PublicModel:
         return np.vstack([slopes, constant - self.mean @ slopes])
 
 
-def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> PublicModel:
-    """Fit the public model to features (N, d) without the constant and labels (N,), -1 where there is none."""
+def fit_public(
+    features: Array, labels: NDArray[np.integer], classes: int, log_odds: Array | None = None
+) -> PublicModel:
+    """Fit the public model to features (N, d) without the constant and labels (N,), -1 where there is none.
+
+    With `log_odds` (`contrasts_of`) scores are the mean of fitted ones and of these, along the principal directions.
+    """
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
     if not len(labelled):
         raise DataError("no public row has a label, so there is no public model to start from")
@@ -160,8 +165,21 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
     ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
     weights, constant = ridge_softmax(rows[labelled], known, classes, ridge)
+    if log_odds is not None:
+        *slopes, intercept = contrasts_of(log_odds, classes)
+        forest, level = (spread[:, None] * slopes).T @ axes, intercept + mean @ slopes
+        held_out = (held_out + rows[labelled[order]] @ forest.T + level) / 2
+        weights, constant = (weights + forest) / 2, (constant + level) / 2
     digest = public_digest(features, labels)
     return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
+
+
+def contrasts_of(log_odds: Array, classes: int) -> Array:
+    """Return the scores (d + 1, K - 1) of log odds: those of the second of two classes, (d + 1, 1), or of each of K.
+
+    Both are linear functions of features with a constant 1 behind them.
+    """
+    return log_odds @ contrast_basis(classes)[:, -log_odds.shape[1] :].T
 
 
 def supposed_model(features: Array, shares: Array, removed: float, generator: np.random.Generator) -> PublicModel:

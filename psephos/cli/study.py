@@ -71,7 +71,7 @@ def tell_expectation(study: Study, samples: PublicSamples, *, anyway: bool) -> N
 
     if (options := study_options(study, anyway=anyway)) is None:
         return
-    public = PublicRows(samples.rows, samples.labels(study.classes), study.classes)
+    public = PublicRows(samples.rows, samples.labels(study.classes), study.classes, samples.encoding.log_odds)
     with ProgressDisplay() as progress:
         found = forecast([options], public, progress, writes=False)
     note(f"{'A gain is expected' if found.chosen.pays else 'No gain is expected'}. {found.expectation}")

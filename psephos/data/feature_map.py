@@ -310,6 +310,13 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
         return [name for block in self.blocks for name in block.features]
 
     @property
+    def log_odds(self) -> tuple[int, ...]:
+        """Places among all d + e columns of those with the log odds of a forest; () without one."""
+        forests = [block for block in self.blocks if isinstance(block, Forest) and block.gives == "log-odds"]
+        names = [name for block in forests for name in block.features]
+        return tuple(len(self.means) + self.features.index(name) for name in names)
+
+    @property
     def grown(self) -> bool:
         """Whether there are trees, grown on labelled public rows."""
         return any(isinstance(block, Forest) for block in self.blocks)

@@ -7,7 +7,7 @@ on private data, so `PublicScaler` is fitted on the auxiliary samples, and appli
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -149,6 +149,17 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise InvalidParameter("a classifier is scaled only with an intercept, and where no feature is left out")
         constant = (intercepts + w @ self.mean_) / self.intercept
         return np.column_stack([w * self.deviation_, constant])
+
+    def unscaled(self, places: Sequence[int]) -> NDArray[np.float64] | None:
+        """Return unscaled columns as linear functions of scaled rows divided by their constant, (d', k); None for none.
+
+        Raises as `unfold`.
+        """
+        if not places:
+            return None
+        chosen = np.zeros((len(places), self.n_features_in_))
+        chosen[range(len(places)), places] = 1
+        return self.unfold(chosen, np.zeros(len(places))).T
 
     def _checked(self, X: Any, reset: bool) -> Any:
         fewest = 1 if reset else 0

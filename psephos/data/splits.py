@@ -91,6 +91,11 @@ class Split:
         return 0 if self.encoding is None or len(np.unique(known)) < 2 else len(known)
 
     @property
+    def log_odds(self) -> tuple[int, ...]:
+        """See `Encoding.log_odds`."""
+        return () if self.encoding is None else self.encoding.log_odds
+
+    @property
     def X_auxiliary(self) -> Any:
         """The auxiliary features (N, d), as in the data set (float, or CSR)."""
         return self.dataset.X_train[self.auxiliary]

@@ -408,6 +408,11 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         return self.inputs + ([] if self.map is None else self.map.features)
 
     @property
+    def log_odds(self) -> tuple[int, ...]:
+        """Places of the features that are the log odds of a forest; () without one."""
+        return () if self.map is None else self.map.log_odds
+
+    @property
     def summary(self) -> list[tuple[str, str]]:
         """Pairs (name of a column, description of its encoding)."""
         return [(column.name, _description(column)) for column in self.columns]

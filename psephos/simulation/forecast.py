@@ -83,11 +83,14 @@ USUAL = "the most frequent class"
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """What everybody knows of a table: X float64 (N, d), encoded; labels int64 (N,), -1 for none; names of classes."""
+    """What everybody knows of a table: X float64 (N, d), encoded; labels int64 (N,), -1 for none; names of classes; see
+    `Encoding.log_odds`.
+    """
 
     X: Array = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
     classes: tuple[str, ...]
+    log_odds: tuple[int, ...] = ()
 
     @property
     def labelled(self) -> bool:
@@ -248,6 +251,7 @@ class _Stage:
             classes=len(public.classes),
             parties=options.parties,
             labels=public.labels,
+            log_odds=scaler.unscaled(public.log_odds),
             rows=options.announced_rows,
         )
         self._features, self._shares = public_features(self._terms.samples), public.shares(options)

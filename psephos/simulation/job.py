@@ -93,7 +93,8 @@ class Job:
         settled = options.anyway and len(self._candidates) == 1 and self.method not in LABELLED_METHODS
         if self.forecast is not None or not options.forecasts or settled:
             return
-        public = PublicRows(np.asarray(split.X_auxiliary), split.public_labels, split.dataset.classes)
+        rows, classes = np.asarray(split.X_auxiliary), split.dataset.classes
+        public = PublicRows(rows, split.public_labels, classes, split.log_odds)
         affordable = self._candidates
         if options.journal is None:  # a run that continues is paid for, and must be decided as it was before
             affordable = [each for each in affordable if SumCharges(each, split).allowed]

@@ -144,7 +144,8 @@ class Population:
         if self._labelled:
             public = self.split.public_labels
             if not set(self.options.offered) & set(LABELLED_METHODS):  # these start from that model, and add it
-                model = fit_public(public_features(self.auxiliary), public, self.classes)
+                log_odds = self.scaler.unscaled(self.split.log_odds)
+                model = fit_public(public_features(self.auxiliary), public, self.classes, log_odds)
                 evaluation.add_classifier("public", model_classifier(model))
             known = self.split.auxiliary[public >= 0]
             used["public-forest"] = evaluation.add_forest(known, self.options.seed), len(known)
@@ -436,6 +437,7 @@ class SumExperiment(KeyedRun):
             parties=self.options.parties,
             method=method,
             labels=split.public_labels,
+            log_odds=population.scaler.unscaled(split.log_odds),
             rows=getattr(self.options, "announced_rows", None),
         )
 

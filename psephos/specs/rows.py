@@ -101,6 +101,7 @@ class RecordSpec(NoisySumSpec):
             contributors=contributors_of(public.parties, privacy),
             grid=grid,
             labelled=None if grid is None else labelled,
+            log_odds=public.log_odds,
             unit=privacy.unit,
         )
         return cls.private(plan, privacy)

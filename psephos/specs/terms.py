@@ -39,6 +39,8 @@ class PublicTerms:
         method: what is released, where the protocol has several methods.
         labels: of the public samples, (N,): class numbers, -1 for none, or numbers, NaN for none; None where none has
             one.
+        log_odds: of a forest of the public samples, as linear functions of samples divided by their constant, float64
+            (d, 1) for two classes, (d, K) for more; None without a forest.
         rows: the announced number of rows of all parties together; None for the protocol's usual number.
         agreed: parameters that take the place of what a public rule gives; matrices as arrays.
     """
@@ -49,6 +51,7 @@ class PublicTerms:
     class_names: tuple[str, ...] = ()
     method: str = ""
     labels: NDArray[Any] | None = field(default=None, repr=False)
+    log_odds: NDArray[np.float64] | None = field(default=None, repr=False)
     rows: int | None = None
     agreed: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -66,7 +69,7 @@ class PublicTerms:
     def model(self) -> PublicModel:
         """The model of the labelled public samples; raises DataError where none has a label."""
         assert self.labels is not None
-        return fit_public(public_features(self.samples), self.labels, self.classes)
+        return fit_public(public_features(self.samples), self.labels, self.classes, self.log_odds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +163,10 @@ class PublicTable(Protocol):
     def features(self) -> tuple[str, ...]:
         """The names of the samples' columns."""
 
+    @property
+    def log_odds(self) -> NDArray[np.float64] | None:
+        """See `PublicTerms`."""
+
     def labels(self, classes: Sequence[str]) -> NDArray[Any]:
         """The class numbers of the samples, (N,), -1 where there is none; without classes numbers, NaN for none."""
 
@@ -190,6 +197,7 @@ class StudyTerms:
             class_names=study.classes,
             method=study.method,
             labels=self.public.labels(study.classes),
+            log_odds=self.public.log_odds,
             rows=study.parameters.get("rows"),  # type: ignore[arg-type]
             agreed=decode_parameters(study, parameters),
         )

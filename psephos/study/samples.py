@@ -161,6 +161,11 @@ class PublicSamples:
         """The names of the samples' columns."""
         return (*self.encoding.features, CONSTANT)
 
+    @property
+    def log_odds(self) -> NDArray[np.float64] | None:
+        """See `PublicTerms`."""
+        return self.scaler.unscaled(self.encoding.log_odds)
+
     def labels(self, classes: Sequence[str]) -> NDArray[Any]:
         """Return the public rows' class numbers, int64 (N,), -1 where the file names none of the classes; of a number
         float64 (N,), NaN where there is none.

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from psephos.curator import record as records
+from psephos.curator.checks import public_features
 from psephos.curator.record import (
     RecordPlan,
     fit_records,
@@ -23,9 +24,12 @@ from psephos.curator.record import (
     record_sensitivity,
     release_records,
 )
+from psephos.curator.rehearsal import fit_public
 from psephos.data.preprocessing import PublicScaler
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.local_step import softmax
+from psephos.protocol.grids.own_data import contrast_basis
 from psephos.protocol.grids.record import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta
 from psephos.protocol.randomness import SimulationRandomness
@@ -221,6 +225,25 @@ def test_a_score_needs_labels_of_two_classes() -> None:
     some = planned(data, labels=np.where(np.arange(120) < 50, data["labels"], -1))
     assert some.labelled == 50
     assert some.grid.offset.any()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_public_score_is_the_mean_of_a_fitted_one_and_a_forests_log_odds(classes: int) -> None:
+    """In the record step's score, and in the public model that is written where no party is asked."""
+    data, basis = problem(classes), contrast_basis(classes)
+    log_odds = np.random.default_rng(0).normal(size=(data["public"].shape[1], 1 if classes == 2 else classes))
+    odds = np.exp(data["public"] / data["public"][:, -1:] @ log_odds)
+    chances = np.column_stack([np.ones(len(odds)), odds]) if classes == 2 else odds
+    features = public_features(data["public"])
+    models = [fit_public(features, data["labels"], classes, forest) for forest in (None, log_odds)]
+    steps = [planned(data, classes, log_odds=forest).grid.offset for forest in (None, log_odds)]
+    contrast = 1 / math.sqrt(2) if classes == 2 else 1.0  # a score of two classes is their log odds in a record step
+    for fitted, mean in (steps * np.array(contrast), [model.offset for model in models]):
+        of_forest = softmax(np.column_stack([features, np.ones(len(odds))]) @ (2 * mean - fitted) @ basis)
+        assert np.allclose(of_forest, chances / chances.sum(axis=1, keepdims=True))
+    order = np.random.default_rng(0).permutation(len(odds))  # of the cross-validation
+    held_out = softmax((2 * models[1].held_out - models[0].held_out) @ basis)
+    assert np.allclose(held_out, (chances / chances.sum(axis=1, keepdims=True))[order])
 
 
 def test_an_agreed_grid_is_used_as_it_is() -> None:

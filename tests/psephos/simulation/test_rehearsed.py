@@ -114,7 +114,8 @@ def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -
     assert written[0] == written[1]
     assert psephos.load_model(tmp_path / "first" / "model.json").model.parties == 0
     X, y = job.split.dataset.X_train[job.split.auxiliary], job.split.dataset.y_train[job.split.auxiliary]
-    model = fit_public(public_features(result.evaluation.scaler.transform(X)), y, 2)
+    scaler = result.evaluation.scaler
+    model = fit_public(public_features(scaler.transform(X)), y, 2, scaler.unscaled(job.split.log_odds))
     assert np.allclose(result.weights["public"], model_classifier(model))
 
 

@@ -67,6 +67,8 @@ class Samples(AuxiliarySet):
     def auxiliary(self) -> AuxiliarySet:
         return self
 
+    log_odds = None
+
     @property
     def features(self) -> tuple[str, ...]:
         return tuple("wxyz")

@@ -86,6 +86,8 @@ def test_members_have_the_features_of_the_signed_map(folder: Path, features: str
     assert classes.tolist() == [1, 0, 1, 0]
     direct = samples.encoding.apply(read_table(private(folder)))
     assert np.array_equal(rows, read.scaler.transform(direct))
+    if features == "auto":  # a public score may start from the log odds, which are linear in scaled rows
+        np.testing.assert_allclose(rows / rows[:, -1:] @ read.log_odds, direct[:, 3:4], atol=1e-9)
 
 
 def private(folder: Path) -> Path:

@@ -170,5 +170,5 @@ def test_a_sum_of_zeros_releases_the_public_model(folder: Path) -> None:
     assert isinstance(spec, RehearsedSpec)
     zeros = OpenedSum((0,) * spec.release_plan.dimension, tuple(range(PARTIES)))
     assert np.allclose(spec.release(zeros)[0], spec.release_plan.grid.offset[:, 0])
-    model = fit_public(public_features(samples.auxiliary.samples), samples.labels(study.classes), 2)
+    model = fit_public(public_features(samples.auxiliary.samples), samples.labels(study.classes), 2, samples.log_odds)
     assert np.allclose(spec.release(zeros)[0], model_classifier(model), atol=1e-5)
