@@ -79,6 +79,20 @@ def _heu(private: PrivateKey) -> Operations:
     }
 
 
+def _lightphe(private: PrivateKey) -> Operations:
+    from lightphe.cryptosystems.Paillier import Paillier
+
+    n = int(private.public_key.n)
+    p, q = (int(factor) for factor in private.factors())
+    scheme = Paillier({"public_key": {"g": n + 1, "n": n}, "private_key": {"phi": (p - 1) * (q - 1)}})
+    a, b = scheme.encrypt(5), scheme.encrypt(7)
+    return {
+        "encrypt": lambda: scheme.encrypt(5),
+        "add": lambda: scheme.add(a, b),
+        "decrypt": lambda: scheme.decrypt(a),
+    }
+
+
 def _tno(private: PrivateKey) -> Operations:
     warnings.simplefilter("ignore")
     from tno.mpc.encryption_schemes.paillier import Paillier, PaillierPublicKey, PaillierSecretKey
@@ -101,6 +115,7 @@ _MAKERS: dict[str, Callable[[PrivateKey], Operations]] = {
     "phe": _phe,
     "pypaillier": _pypaillier,
     "sf-heu ZPaillier": _heu,
+    "lightphe": _lightphe,
     "tno.mpc": _tno,
 }
 

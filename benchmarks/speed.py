@@ -19,6 +19,7 @@ LIBRARIES = (
     "cryptography",
     "pypaillier",
     "sf-heu",
+    "lightphe",
     "tno.mpc.encryption_schemes.paillier",
 )
 """Libraries whose versions the result names."""
