@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ALL_EXTRAS := [report,parquet,onnx,dask,nats,watch]
+EXTRAS := report parquet onnx dask nats watch ray
+ALL_EXTRAS := [$(shell echo $(EXTRAS) | tr ' ' ,)]
 
 .PHONY: demo study test test-all test-floors lint format bench docs wheels sbom clean
 
@@ -33,7 +34,7 @@ test-all: $(VENV)/.installed-test
 FLOORS := build/floors
 test-floors: $(VENV)/.installed-floors
 	mkdir -p build
-	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --python-version 3.11 --all-extras \
+	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --python-version 3.11 $(EXTRAS:%=--extra %) \
 	  --output-file $(FLOORS).txt pyproject.toml
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(FLOORS)
 	$(BIN)/uv pip install --python $(FLOORS) --constraint $(FLOORS).txt --editable '.$(ALL_EXTRAS)' --group test httpx

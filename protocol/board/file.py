@@ -90,7 +90,7 @@ class BoardFile(Database):
         Raises BoardError for a damaged file, or for entries that do not belong here or contradict those of this copy.
         """
         with ExportFile.open(path) as file, self._transaction():
-            before = self._count()
+            before = self.count()
             if file.head is None:
                 if self.copy:
                     raise BoardError(
@@ -101,9 +101,10 @@ class BoardFile(Database):
                     self.post(data)
             else:
                 self._extend(file, file.head)
-            return self._count() - before
+            return self.count() - before
 
-    def _count(self) -> int:
+    def count(self) -> int:
+        """Return how many entries there are."""
         return int(self._run("SELECT count(*) FROM entries")[0][0])
 
     def _extend(self, file: ExportFile, head: Head) -> None:
@@ -119,15 +120,33 @@ class BoardFile(Database):
                 f"{file.path} begins after entry {head.size}, and {self._path} ends with entry {history.head.size}: "
                 "export again from there"
             )
-        contradiction = BoardError(f"{file.path} and {self._path} are not of the same board: their entries differ")
         if not history.extends(head):
-            raise contradiction
-        for number, data in enumerate(file.entries(), head.size + 1):
-            if number > history.head.size:
+            raise self._contradiction(str(file.path))
+        self._append(head.size, file.entries(), str(file.path))
+
+    def extend(self, after: int, entries: Iterable[bytes], source: str) -> int:
+        """Continue a copy with the entries after a number, all of them or none; return how many the copy has then.
+
+        Raises BoardError, which names the `source`, for entries that leave a gap or contradict those that are here.
+        """
+        with self._transaction():
+            count = self.count()
+            if not self.copy or not 0 <= after <= count:
+                raise BoardError(f"{self._path} is not a copy of the board with the {after} entries before {source}")
+            self._append(after, entries, source)
+            return self.count()
+
+    def _append(self, after: int, entries: Iterable[bytes], source: str) -> None:
+        count = self.count()
+        for number, data in enumerate(entries, after + 1):
+            if number > count:
                 self._run("INSERT INTO entries (number, digest, data) VALUES (?, ?, ?)", number, _digest(data), data)
                 self._run("DELETE FROM waiting WHERE digest = ?", _digest(data))
             elif next(self.read(number - 1))[1] != data:
-                raise contradiction
+                raise self._contradiction(source)
+
+    def _contradiction(self, source: str) -> BoardError:
+        return BoardError(f"{source} and {self._path} are not of the same board: their entries differ")
 
 
 # -- files that are carried between machines

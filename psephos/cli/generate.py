@@ -52,7 +52,7 @@ class SectionedCommand(TyperCommand):
         try:
             return super().parse_args(ctx, words)
         except typer.BadParameter as error:
-            error.message = _plain_message(error)
+            error.message = _plain_message(error)  # type: ignore[misc, unused-ignore]  # final in some versions of click
             raise
 
 

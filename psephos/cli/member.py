@@ -24,7 +24,7 @@ from psephos.cli.study import (
     existing,
     tell_expectation,
 )
-from psephos.protocol.board.address import open_board
+from psephos.protocol.board.address import file_path, open_board
 from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import read_study
@@ -125,7 +125,9 @@ def _absolute(path: Path | None) -> str | None:
 
 
 def _address(board: str) -> str:
-    return board if "://" in board else str(Path(board.removeprefix("file:")).absolute())
+    if "://" in board:
+        return board
+    return ("copy:" if board.startswith("copy:") else "") + str(Path(file_path(board)).absolute())
 
 
 def _membership(directory: Path, study: str) -> Membership:

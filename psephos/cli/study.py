@@ -13,6 +13,7 @@ import typer
 
 from psephos.cli.generate import command, with_options
 from psephos.cli.shared import ProgressDisplay, emit, note
+from psephos.protocol.board.address import file_path
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import read_study
@@ -36,7 +37,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking, for scrip
 
 def existing(board: str) -> str:
     """Return the address of a board; raises StudyError if it is a file that does not exist."""
-    if "://" not in board and not Path(board.removeprefix("file:")).exists():
+    if "://" not in board and not Path(file_path(board)).exists():
         raise StudyError(f"there is no board {board}: nobody has joined yet, or the board is another file")
     return board
 

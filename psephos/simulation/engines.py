@@ -1,13 +1,15 @@
-"""Engines run the batches of a simulation: in this process, in processes of this machine, or on a Dask cluster.
+"""Engines run the batches of a simulation: in this process, in processes of this machine, or on a Dask or Ray cluster.
 
 An engine's `run` calls one function for every batch, with `shared`, which each worker receives once, and the batch.
 Results come in any order, each exactly once. `count_workers` is how many batches run at the same time. Batches
-contain the secrets of simulated parties: a cluster should be your own, with a scheduler at a tls:// address.
+contain the secrets of simulated parties: a cluster should be your own, its connections with TLS.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 import tempfile
 import uuid
 import warnings
@@ -24,7 +26,7 @@ from joblib import Parallel, delayed, parallel_config
 import psephos
 from psephos.protocol.errors import EngineError, InvalidParameter
 
-ENGINES = ("local", "dask")
+ENGINES = ("local", "dask", "ray")
 """Names of the engines (`make_engine`)."""
 
 Task = TypeVar("Task")
@@ -32,6 +34,9 @@ Output = TypeVar("Output")
 
 FEWEST_BATCHES = 4
 """Least number of batches for which processes are started; starting them takes longer than fewer batches usually do."""
+
+_ANSWER = 10.0
+"""Seconds in which a cluster is to answer."""
 
 _RETRIES = 3  # times in a row that workers may die before a batch is finished
 
@@ -126,7 +131,7 @@ class DaskEngine:
     """
 
     address: str
-    timeout: float = 10.0
+    timeout: float = _ANSWER
 
     def count_workers(self) -> int:
         """Ask the scheduler for the number of threads of its workers."""
@@ -199,11 +204,66 @@ def _with_version(version: str, function: Callable[[Any, Task], Output], shared:
     return function(shared, task)
 
 
-Engine: TypeAlias = LocalEngine | DaskEngine
+@dataclass(frozen=True)
+class RayEngine:
+    """Runs batches as tasks of a Ray cluster, which repeats those of workers that died.
+
+    Attributes:
+        address: of the cluster: host:port, ray://host:port, or "local" for one of this machine.
+    """
+
+    address: str
+
+    def count_workers(self) -> int:
+        """Ask the cluster for the number of its CPUs."""
+        return max(1, int(self._ray().cluster_resources().get("CPU", 1)))
+
+    def run(
+        self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
+    ) -> Iterator[Output]:
+        ray, most = self._ray(), 2 * self.count_workers()
+        compute, data = ray.remote(max_retries=_RETRIES)(_with_version), ray.put(shared)
+        running: list[Any] = []
+        try:
+            for task in tasks:
+                running.append(compute.remote(psephos.__version__, function, data, task()))
+                if len(running) == most:
+                    (done,), running = ray.wait(running)
+                    yield ray.get(done)
+            while running:
+                (done,), running = ray.wait(running)
+                yield ray.get(done)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise EngineError(
+                f"the cluster at {self.address} lost a batch: it stopped, or several workers died of it; see their "
+                "logs. A run with a journal can be continued"
+            ) from error
+        finally:
+            for one in running:
+                ray.cancel(one)
+
+    def _ray(self) -> Any:
+        try:
+            import ray
+        except ImportError as error:
+            raise EngineError("the engine 'ray' needs Ray; in a clone: pip install -e '.[ray]'") from error
+        host, _, port = self.address.removeprefix("ray://").rpartition(":")
+        try:
+            if host:  # Ray itself would wait for minutes
+                socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+            ray.init(self.address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+            raise EngineError(f"no Ray cluster answers at {self.address!r}: start one, or check --scheduler") from error
+        return ray
+
+
+Engine: TypeAlias = LocalEngine | DaskEngine | RayEngine
 
 
 def make_engine(
-    name: Literal["local", "dask"] | str = "local", *, workers: int | None = None, scheduler: str | None = None
+    name: Literal["local", "dask", "ray"] | str = "local", *, workers: int | None = None, scheduler: str | None = None
 ) -> Engine:
     if name not in ENGINES:
         raise InvalidParameter(f"there is no engine {name!r}: --engine is one of {', '.join(ENGINES)}")
@@ -211,4 +271,6 @@ def make_engine(
         return LocalEngine(workers if workers is not None else os.cpu_count() or 1, FEWEST_BATCHES)
     if name == "dask" and scheduler is not None:
         return DaskEngine(scheduler)
-    raise InvalidParameter("--engine dask needs the address of a scheduler, --scheduler HOST:PORT, and no other does")
+    if name == "ray" and scheduler is not None:
+        return RayEngine(scheduler)
+    raise InvalidParameter("--engine dask and ray need an address, --scheduler HOST:PORT, and no other does")

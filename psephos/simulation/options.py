@@ -119,9 +119,11 @@ class ClusterOptions(MachineOptions, JournalOptions):
     """On which machines parties are simulated."""
 
     engine: str = option(
-        "local", "The machine or cluster on which parties are simulated: local, or dask (a cluster).", group="Machine"
+        "local",
+        "The machine or cluster on which parties are simulated: local, or a cluster, dask or ray.",
+        group="Machine",
     )
-    scheduler: str | None = option(None, "dask: the scheduler's address, HOST:PORT.", group="Machine")
+    scheduler: str | None = option(None, "dask, ray: the cluster's address, HOST:PORT.", group="Machine")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from psephos.simulation.encrypted_sum import (
     RunConfig,
     simulate_sum,
 )
-from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
+from psephos.simulation.engines import DaskEngine, LocalEngine, RayEngine, make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.specs.base import VectorFormat
@@ -304,3 +304,48 @@ def test_a_missing_scheduler_is_reported(ceremony: KeySetup) -> None:
     with pytest.raises(EngineError, match=r"127.0.0.1:1\b"):
         run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine("127.0.0.1:1", timeout=1))
     assert time.monotonic() - started < 30
+
+
+# -- Ray
+
+ray_ = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra ray")
+
+
+@pytest.mark.soak
+@ray_
+@quiet
+def test_a_ray_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
+    ceremony: KeySetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    trap = tmp_path / "trap"
+    trap.touch()
+    engine = make_engine("ray", scheduler="local")
+    transcript = Transcript()
+    try:
+        assert engine.count_workers() == 2
+        with Journal(tmp_path / "journal", {}) as journal:
+            done = run(
+                fresh_round(ceremony),
+                ceremony,
+                contribution(trap),
+                engine=engine,
+                journal=journal,
+                transcript=transcript,
+            )
+    finally:
+        ray.shutdown()
+    assert not trap.exists(), "nobody was killed"
+    check(done)
+    assert len(transcript.messages) == PARTIES + 5
+
+
+@ray_
+@quiet
+def test_a_missing_ray_cluster_is_reported(ceremony: KeySetup) -> None:
+    with pytest.raises(EngineError, match=r"127.0.0.1:1\b"):
+        run(fresh_round(ceremony), ceremony, contribution(), engine=RayEngine("127.0.0.1:1"))

@@ -15,7 +15,7 @@ from psephos.simulation.engines import LocalEngine, _with_version, make_engine
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("local", {"scheduler": "a:1"}), ("dask", {}), ("spark", {}), ("local", {"workers": 0})],
+    [("local", {"scheduler": "a:1"}), ("dask", {}), ("ray", {}), ("spark", {}), ("local", {"workers": 0})],
     ids=str,
 )
 def test_invalid_engines_are_refused(name: str, options: dict) -> None:
