@@ -1,7 +1,7 @@
 """What privacy costs: accuracy against epsilon, for few parties and for many.
 
 The patients are those of `clinics.py`, 300 of them public and without a diagnosis. Votes of 50, 150 and 450 practices
-with 20 patients each are counted, private for each practice; five hospitals with 600 patients each sum gradients,
+with 20 patients each are counted, private for each practice; 20 hospitals with 150 patients each sum gradients,
 private for each patient. 3,000 other patients test the results. Sums are made in the clear here (`encrypted=False`),
 which changes no result.
 
@@ -27,11 +27,12 @@ TEST, PATIENTS = 3000, 20
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 VOTE = {"method": "statistic", "estimator": ["logistic", "tree", "knn", "naive-bayes"]}
 RUNS = (  # parties, rows of each, and what is released
-    ("5 hospitals, per patient", 5, 600, {"unit": "record", "method": "newton"}),
+    ("20 hospitals, per patient", 20, 150, {"unit": "record", "method": "newton"}),
     ("450 practices", 450, PATIENTS, VOTE),
     ("150 practices", 150, PATIENTS, VOTE),
     ("50 practices", 50, PATIENTS, VOTE),
 )
+ALONE = (("one practice alone", PATIENTS), ("one hospital alone", 150), ("all rows in one place", 450 * PATIENTS))
 
 
 def main(draws: int) -> None:
@@ -53,7 +54,7 @@ def main(draws: int) -> None:
                 model.fit(X[private], y[private], groups=np.arange(rows) % parties)
                 scores.append(model.score(X[test], y[test]))
             print(f"{name:24}  {epsilon:7g}  {np.mean(scores):.3f}", flush=True)
-    for name, rows in (("one practice alone", PATIENTS), ("all rows in one place", 450 * PATIENTS)):
+    for name, rows in ALONE:
         scores = []
         for seed in range(draws):
             patients = table(seed)
