@@ -24,10 +24,15 @@ def markdown(text: str) -> str:
 
 
 def card_text(
-    title: str, warnings: Sequence[str], sections: Sequence[tuple[str, Sequence[str] | Sequence[Fact]]]
+    title: str, model: Model | RegressionModel, sections: Sequence[tuple[str, Sequence[str] | Sequence[Fact]]]
 ) -> str:
-    """Return a card as Markdown, of sections: a heading ("" for none), and paragraphs or rows of a table."""
-    parts = [f"# {markdown(title)}", *(f"**{markdown(text)}**" for text in warnings)]
+    """Return a card as Markdown, of sections: a heading ("" for none), and paragraphs or rows of a table.
+
+    In front stand the fields in YAML by which Hugging Face's hub lists a model.
+    """
+    task = "classification" if isinstance(model, Model) else "regression"
+    front = f"---\nlibrary_name: psephos\npipeline_tag: tabular-{task}\n---"
+    parts = [front, f"# {markdown(title)}", *(f"**{markdown(text)}**" for text in model.warnings)]
     for heading, content in sections:
         if content:
             rows = [each for each in content if isinstance(each, Fact)]
@@ -85,7 +90,7 @@ def model_card(
     rows = "the samples drawn from the schema" if split.schema == "samples" else "the public rows"
     return card_text(
         f"A {'private ' * asked}{result.trust().noun} from {'public rows of ' * (not asked)}{result.dataset}",
-        model.warnings,
+        model,
         [
             ("", [_introduction(model, result)]),
             (

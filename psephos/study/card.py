@@ -31,7 +31,7 @@ def card(study: Study, model: Model | RegressionModel, total: str = "this releas
     privacy = [Fact("study", "study", fingerprint(study.digest)), *privacy, Fact("key", "key", key)]
     return card_text(
         study.title,
-        model.warnings,
+        model,
         [
             ("", [introduction, contribution(study)]),
             ("Privacy", [*privacy, *(_earlier_rows(study, model) if evaluated else [])]),

@@ -236,6 +236,7 @@ def test_a_record_level_classifier_names_its_unit_everywhere(tmp_path: Path) -> 
     assert result.tally_equals_plaintext
     assert result.accuracy["newton"].private > 0.75
     card = (out / "card.md").read_text("utf-8")
+    assert card.startswith("---\nlibrary_name: psephos\npipeline_tag: tabular-classification\n---\n\n# ")
     assert "| unit | one row of one party that is replaced, added or removed" in card
     assert "of the public rows, whose" not in card  # the public rows were used to fit the score
     written = json.loads((out / "result.json").read_text("utf-8"))

@@ -283,6 +283,7 @@ def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) ->
     words += ["regression", "--unit", "record", "--key-bits", "512", "--test-key", "--output", str(tmp_path / "out")]
     assert invoke(*words).exit_code == 0
     card = (tmp_path / "out" / "card.md").read_text()
+    assert card.startswith("---\nlibrary_name: psephos\npipeline_tag: tabular-regression\n---\n\n# ")
     assert "discrete Gaussian in shares" in card
     assert "that is replaced, added or removed" in card
     result = json.loads((tmp_path / "out" / "result.json").read_text())

@@ -254,8 +254,7 @@ def test_the_cost_of_a_vote_release_depends_on_no_vote(
 def test_texts_of_a_study_are_escaped_in_its_card(study: Study, samples: PublicSamples) -> None:
     model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     text = card(replace(study, title="<b>A</b> [x](y) |", classes=("a`", "b|", "c*"), label="l|`"), model)
-    first = text.splitlines()[0]
-    assert first == r"# \<b\>A\</b\> \[x\](y) \|"
+    assert text.partition("---\n\n")[2].splitlines()[0] == r"# \<b\>A\</b\> \[x\](y) \|"
     assert r"of l\|\` (a\`, b\|, c\*)" in text
 
 
@@ -266,7 +265,7 @@ def test_a_card_has_every_statement_about_privacy_and_trust(study: Study, sample
     for fact in facts(trust_of(study)):
         assert markdown(fact.value) in text or fact.topic == "proved", fact
     assert "epsilon 2.5, delta 1e-06" in text
-    assert text.startswith("# a\\|b \\<script\\>\n")
+    assert text.partition("---\n\n")[2].startswith("# a\\|b \\<script\\>\n")
 
 
 def test_card_of_a_sealed_joint_sum_says_not_verified(study: Study, samples: PublicSamples) -> None:
