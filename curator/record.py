@@ -340,7 +340,7 @@ def _public_model(
     chosen = known >= 0
     if len(np.unique(known[chosen])) < 2:
         return np.zeros((features.shape[1] + 1, classes - 1)), 0, None
-    offset = _public_score(features[chosen], known[chosen].astype(np.int64), classes)[0]
+    offset = public_score(features[chosen], known[chosen].astype(np.int64), classes)[0]
     if log_odds is not None:
         offset = (offset + (log_odds if classes == 2 else contrasts_of(log_odds, classes))) / 2
     return offset, int(chosen.sum()), None
@@ -353,7 +353,7 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
             f"{len(labels)} public rows have numeric labels: the score needs {FEWEST_NUMBERS} with different ones"
         )
     low, high, mean = float(labels.min()), float(labels.max()), float(labels.mean())
-    offset, scores = _public_score(features, labels - mean, 1)
+    offset, scores = public_score(features, labels - mean, 1)
     residuals = np.clip(scores[:, 0] + mean, low, high) - labels
     threshold = _THRESHOLD * float(np.quantile(np.abs(residuals), 0.75))
     label = NumericLabel(low, high, max(threshold, 1e-3 * (high - low)))
@@ -361,8 +361,10 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
     return offset, label
 
 
-def _public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
-    """Fit a score to labelled public rows (N, d): rank and ridge by cross-validation."""
+def public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
+    """Fit a score (d + 1, K') to labelled public rows (N, d), rank and ridge by cross-validation, whose scores (N, K')
+    of held-out rows are returned, too.
+    """
     best: tuple[float, Array, Array] | None = None
     ranks: list[int | None] = [*sorted({min(rank, most_coordinates(features)) for rank in _RANKS})]
     for rank in [*ranks, None] if classes > 2 else ranks:

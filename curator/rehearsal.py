@@ -160,7 +160,7 @@ def fit_public(
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
     if not len(labelled):
         raise DataError("no public row has a label, so there is no public model to start from")
-    mean, spread, axes, variances, rows = _principal(features)
+    mean, spread, axes, variances, rows = principal_rows(features)
     known = np.asarray(labels, dtype=np.int64)[labelled]
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
     ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
@@ -188,7 +188,7 @@ def supposed_model(features: Array, shares: Array, removed: float, generator: np
     Its slopes along the leading `_SUPPOSED_RANK` whitened directions are normal, of the scale at which the best
     classifier removes the share `removed` of the errors of the most frequent class.
     """
-    mean, spread, axes, variances, rows = _principal(features)
+    mean, spread, axes, variances, rows = principal_rows(features)
     rank, classes = min(_SUPPOSED_RANK, len(variances)), len(shares)
     slopes = generator.standard_normal((classes - 1, rank)) / np.sqrt(variances[:rank])
     basis, goal = contrast_basis(classes), float(shares.max() + removed * (1 - shares.max()))
@@ -214,7 +214,7 @@ def public_digest(features: Array, labels: NDArray[np.integer]) -> bytes:
     return hashlib.sha256(b"".join(array.tobytes() for array in seen)).digest()
 
 
-def _principal(features: Array) -> tuple[Array, Array, Array, Array, Array]:
+def principal_rows(features: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Return `mean`, `spread`, `axes`, `variances` and `rows` of `PublicModel`, of features (N, d)."""
     mean, spread = features.mean(axis=0), features.std(axis=0)
     if not (spread > 0).any():

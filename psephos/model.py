@@ -69,8 +69,6 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"{len(self.classes)} classes take {rows} rows of coefficients and as many intercepts")
         if any(len(row) != width for row in self.coefficients):
             raise ValueError(f"a row of coefficients has {width} entries, one for each feature of the encoding")
-        if (self.parties == 0) != (self.release.mechanism == "none"):
-            raise ValueError("a model has noise exactly where parties were asked")
         names = [column.name for column in self.encoding.columns]
         if len(set(names)) < len(names) or len(set(self.classes)) < len(self.classes):
             raise ValueError("two columns, or two classes, have the same name")
@@ -94,7 +92,7 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     intercept: Finite
     bounds: tuple[Finite, Finite]
     method: str
-    parties: Annotated[int, Meta(ge=1)]
+    parties: Annotated[int, Meta(ge=0)]
     release: Release
     warnings: tuple[str, ...] = ()
     earlier: Earlier = ()
@@ -112,7 +110,9 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _check_costs(model: Model | RegressionModel) -> None:
-    """Raise ValueError unless the `together` of a model is the joint cost of its releases."""
+    """Raise ValueError unless a model's noise fits its parties, and `together` is the joint cost of its releases."""
+    if (model.parties == 0) != (model.release.mechanism == "none"):
+        raise ValueError("a model has noise exactly where parties were asked")
     if model.together != (costs_together((model.release, *model.earlier)) if model.earlier else ()):
         raise ValueError("what the releases cost together does not follow from what each of them costs")
 

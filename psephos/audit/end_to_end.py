@@ -178,9 +178,9 @@ def run_job(table: PartyTable, directory: Path, *, copies: int = 1, **chosen: An
     """
     places = [*range(len(table.cells)), *[*table.places(table.public)] * (copies - 1)]
     table = table.with_cells(table.cells.iloc[places]) if copies > 1 else table
-    defaults: dict[str, Any] = {"workers": 1}
-    if chosen.get("task") != "regression":  # not decided by a forecast, so that every method runs on so few rows
-        defaults |= {"anyway": True, "method": "newton" if chosen.get("unit") == "record" else "statistic"}
+    defaults: dict[str, Any] = {"workers": 1, "anyway": True}  # so that every method runs on so few rows
+    if chosen.get("task") != "regression":
+        defaults |= {"method": "newton" if chosen.get("unit") == "record" else "statistic"}
     options = JobOptions(**_options(table, directory, defaults, chosen))
     if options.task == "regression":
         run = RegressionRun(options)

@@ -58,6 +58,9 @@ def _(
         run = EvaluationRun(chosen, evaluated)
         for text in run.split.private_remarks:
             note(f"WARNING: {text}")
+        run.decide()
+        for text in run.remarks:
+            note(text)
         settings["save"] = lambda result: _save_calibrated(run, result, output)
         perform(run.options, lambda _, **context: run.run(**context), "evaluate", **settings)
 

@@ -124,6 +124,9 @@ def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings:
     from psephos.simulation.job import RegressionRun
 
     run = RegressionRun(chosen)
+    run.decide()
+    for text in run.remarks:
+        note(text)
 
     def save(result: RegressionResult) -> list[str]:
         return _next_steps([] if output is None else run.write(result, output, onnx=onnx))

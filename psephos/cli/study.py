@@ -17,6 +17,7 @@ from psephos.protocol.board.address import file_path
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import read_study
+from psephos.specs.terms import StudyTerms
 from psephos.study import member
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
@@ -69,7 +70,10 @@ def tell_expectation(study: Study, samples: PublicSamples, *, anyway: bool) -> N
     Raises UselessReleaseError where no gain is expected, unless it is wanted anyway.
     """
     from psephos.simulation.forecast import PublicRows, forecast, study_options
+    from psephos.simulation.sum_forecast import forecast_study
 
+    if (sum_ := forecast_study(StudyTerms(study, samples), anyway=anyway)) is not None:
+        note(sum_.expectation)
     if (options := study_options(study, anyway=anyway)) is None:
         return
     public = PublicRows(samples.rows, samples.labels(study.classes), study.classes, samples.encoding.log_odds)

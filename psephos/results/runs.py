@@ -242,8 +242,29 @@ class BallotResult(OptionsResult):
     tally_equals_plaintext: bool
 
     @property
+    def asked(self) -> bool:
+        """Whether any party was asked for a vector; otherwise what is released is a function of public rows."""
+        return self.ballots > 0
+
+    @property
+    def key_bits(self) -> int:
+        return super().key_bits if self.asked else 0
+
+    @property
     def exact(self) -> bool | None:
-        return self.tally_equals_plaintext
+        return self.tally_equals_plaintext if self.asked else None
+
+    def page(self) -> Page:
+        page = super().page()
+        return page if self.asked else replace(page, title=f"Psephos: public rows of {self.dataset} at epsilon 0")
+
+    def _unasked_facts(self, public: int) -> list[Fact]:
+        """Return the facts about a release for which no party was asked."""
+        return [
+            Fact("fact", "Parties", self.parties, ", of whom none was asked"),
+            Fact("fact", "Public rows", public),
+            Fact("fact", "epsilon", "0: what is released depends on public rows"),
+        ]
 
     def _ballot_facts(self) -> list[Fact]:
         """Return the facts about the key and the ballots."""
@@ -262,18 +283,22 @@ class BallotResult(OptionsResult):
 class OneSumResult(BallotResult):
     """Result of one encrypted sum to which each party or key holder adds its share of the noise.
 
-    `colluders` may reveal their noise to each other and to the curator while epsilon holds.
+    `colluders` may reveal their noise to each other and to the curator while epsilon holds; null if no party was asked.
+    `remarks` explain its numbers.
     """
 
     derived: ClassVar[tuple[str, ...]] = (*Result.derived, "key_bits", "threshold", "noise_source")
     needs: ClassVar[tuple[str, ...]] = ("holders", "threshold")
 
     privacy: Release
-    colluders: Count
+    colluders: Count | None
+    remarks: list[str] = field(default_factory=list)
 
     def _rows(self) -> Iterator[Fact]:
         yield from super()._rows()
-        yield from self._ballot_facts()
+        yield from sentences("note", *self.remarks)
+        if self.asked:
+            yield from self._ballot_facts()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -473,19 +498,6 @@ class SumResult(BallotResult, RunResult):
     continued_from: Count = 0
 
     @property
-    def asked(self) -> bool:
-        """Whether any party was asked for a vector; otherwise what is released is a function of public rows."""
-        return self.ballots > 0
-
-    @property
-    def key_bits(self) -> int:
-        return super().key_bits if self.asked else 0
-
-    @property
-    def exact(self) -> bool | None:
-        return self.tally_equals_plaintext if self.asked else None
-
-    @property
     def releases(self) -> dict[str, Release]:
         return self.privacy
 
@@ -515,9 +527,7 @@ class SumResult(BallotResult, RunResult):
             yield Fact("note", "", f"Trained or measured on some rows only, chosen at random: {rows}.")
         yield from sentences("note", *(f"{n}: {r.worth}." for n, r in self.privacy.items() if r.worth))
         if not self.asked:
-            yield Fact("fact", "Parties", self.parties, ", of whom none was asked")
-            yield Fact("fact", "Public rows", self.auxiliary)
-            yield Fact("fact", "epsilon", "0: what is released depends on public rows")
+            yield from self._unasked_facts(self.auxiliary)
             return
         at = f" at delta = {self.delta:.3g} per release and {self.protected}"
         yield _equality_fact("Opened sums against the clear ones", self.exact)
@@ -532,12 +542,11 @@ class SumResult(BallotResult, RunResult):
 
     def page(self) -> Page:
         several = self.composed is not None and self.composed.releases > 1
-        page = super().page()
-        title = page.title if self.asked else f"Psephos: public rows of {self.dataset} at epsilon 0"
-        if self.asked and len(self.privacy) == 1:
-            (name,) = self.privacy
-            title = f"Psephos: {METHODS[name]}, {self.dataset} at epsilon {self.epsilon:g}"
-        return replace(page, title=title, panels=self._panels(), several_releases=several)
+        page = replace(super().page(), panels=self._panels(), several_releases=several)
+        if not self.asked or len(self.privacy) != 1:
+            return page
+        (name,) = self.privacy
+        return replace(page, title=f"Psephos: {METHODS[name]}, {self.dataset} at epsilon {self.epsilon:g}")
 
     def _answer(self) -> str:
         if len(self.privacy) != 1 or self.draws != 1:

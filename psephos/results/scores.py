@@ -64,9 +64,12 @@ class RegressionResult(OneSumResult):
 
     @property
     def releases(self) -> dict[str, Release]:
-        return {"newton": self.privacy}
+        return {"newton" if self.asked else "public": self.privacy}
 
     def _answer(self) -> str:
+        if not self.asked:
+            found = f": R² is {self.errors['public'].r2:.3f} on held-out rows" if "public" in self.errors else ""
+            return f"The prediction of {self.label} is that of the public rows alone, at epsilon 0{found}."
         private = f", private for each {self.protected} at {cost_text(self.privacy)}"
         if not {"newton", "public"} <= self.errors.keys():
             return f"A prediction of {self.label} was released{private}."
@@ -77,9 +80,11 @@ class RegressionResult(OneSumResult):
         predicted = f"{self.bounds[0]:.4g} to {self.bounds[1]:.4g}, the range of the public labels"
         yield Fact("fact", "Predictions", predicted)
         yield from super()._rows()
+        if not self.asked:
+            yield from self._unasked_facts(self.auxiliary)
 
     def _tables(self) -> list[Table]:
-        if not {"newton", "public"} <= self.errors.keys():
+        if "public" not in self.errors:
             return []
         rows = [[PREDICTORS[name], f"{e.r2:.3f}", f"{e.rmse:.4g}", f"{e.mae:.4g}"] for name, e in self.errors.items()]
         return [Table("", ["fitted to", "R²", "RMSE", "MAE"], rows)]

@@ -66,9 +66,11 @@ PROTOCOLS: Mapping[str, SimulatedProtocol] = {
     "pathak": SimulatedProtocol(PathakOptions, simulate_pathak),
     "psgd": SimulatedProtocol(PsgdOptions, simulate_psgd),
     "regression": SimulatedProtocol(
-        JobOptions, partial(_run_own, RegressionRun), {"task": "regression", "unit": "record"}, own=True
+        JobOptions, partial(_run_own, RegressionRun), {"task": "regression", "unit": "record", "anyway": True}, own=True
     ),
-    "evaluation": SimulatedProtocol(EvaluationOptions, partial(_run_own, EvaluationRun), {"rows": "all"}, own=True),
+    "evaluation": SimulatedProtocol(
+        EvaluationOptions, partial(_run_own, EvaluationRun), {"rows": "all", "anyway": True}, own=True
+    ),
 }
 _NAMED = {"dataset", "data", "label", "party", "public", "schema", "classes", "journal"}
 """Options that X and y replace, or that belong to a table in a file."""

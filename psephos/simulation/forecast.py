@@ -72,13 +72,14 @@ _DRAWS = 2  # releases in each world
 _PARTIES = (10, 50)  # least and most simulated parties of a world; each stands for as many real ones
 _ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties together, above which they are fewer
 _ROWS = 5000  # most rows that all simulated parties of a world have together
-_ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
+ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
 _WIDEST = 3  # in every so many worlds the public model's error is the widest one, or the signal is strong
-_LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
+LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
 _LEAST_FROM_NOTHING = 0.08  # the same of what starts from no model, of which simulated worlds promise too much
 _REMOVED = (0.2, 0.4)  # errors of the most frequent class that a supposed true model removes, as a share
-_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  # that are suggested: larger ones protect against careless observers only
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  # that are suggested: larger ones protect against careless observers only
 USUAL = "the most frequent class"
+PUBLIC_RELEASED = "The parties are asked nothing, and the model of the public rows is released"
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,7 @@ class Forecast:
         chosen = self.chosen
         decided = {
             "release": f"Released by {chosen.method}{'' if chosen.pays else ', although no gain is expected'}",
-            "public": "The parties are asked nothing, and the model of the public rows is released",
+            "public": PUBLIC_RELEASED,
             "stop": "Nothing was encrypted or charged, because no gain is expected",
         }[self.decision]
         return f"{decided}. {self.expectation}"
@@ -258,7 +259,7 @@ class _Stage:
         parameters = self._features.shape[1] * len(public.classes)
         self._parties = min(options.parties, int(np.clip(_ENTRIES // parameters, *_PARTIES)))
         most = options.parties * (ROWS_PER_PARTY if options.sums_rows else REHEARSED_ROWS)
-        total = options.announced_rows or min(most, _ASSUMED_ROWS * len(public.X))
+        total = options.announced_rows or min(most, ASSUMED_ROWS * len(public.X))
         self.rows = max(1, round(total / options.parties))
         self._simulated = min(self.rows, max(1, _ROWS // self._parties))
         self._digest = public_digest(self._features, public.labels)
@@ -316,7 +317,7 @@ class _Stage:
             done(1)
         gains = np.array(accuracies) - [max(world.public, world.usual) for world in self._worlds[:worlds]]
         starts = self._calibration is not None and options.chosen_method in (*LABELLED_METHODS, *RECORD_METHODS)
-        least = _LEAST_GAIN if starts else _LEAST_FROM_NOTHING
+        least = LEAST_GAIN if starts else _LEAST_FROM_NOTHING
         return Outlook(options, float(np.mean(accuracies)), gains, least, self._agreed(options) is not None)
 
     def _play(self, options: JobOptions, number: int) -> float:
@@ -341,7 +342,7 @@ class _Stage:
         if not options.sums_rows:
             found += [f"--unit record (gain of {each})" for each in self.outlooks(by_record(options)) if each.pays]
         enough: Outlook | None = None
-        for epsilon in sorted((value for value in _EPSILONS if value > options.epsilon[0]), reverse=True):
+        for epsilon in sorted((value for value in EPSILONS if value > options.epsilon[0]), reverse=True):
             best = self.outlooks([replace(each, epsilon=(epsilon,)) for each in self.candidates])[0]
             if not best.pays:
                 break
@@ -456,8 +457,12 @@ class PlainSums:
             known[key] = sum(weighted, np.zeros_like(weighted[0]))
         total = known[key]
         if isinstance(spec, NoisySumSpec) and spec.shares is not None:
-            law, inflation = spec.release_plan.mechanism, spec.inflation(parties)
-            norm: Any = "l1" if isinstance(law, DiscreteLaplace) else "l2"
-            noise = Noise(norm, math.sqrt(variance_of(law) * inflation), inflation)
-            total = total * self._times + noise.draw(total.shape, self._generator)
+            total = total * self._times + drawn_noise(spec, parties, total.shape, self._generator)
         return SimpleNamespace(opened=OpenedSum(tuple(round(entry) for entry in total), tuple(range(parties))))
+
+
+def drawn_noise(spec: Any, parties: int, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """Draw the whole noise that parties or holders would add to a sum."""
+    law, inflation = spec.release_plan.mechanism, spec.inflation(parties)
+    norm: Any = "l1" if isinstance(law, DiscreteLaplace) else "l2"
+    return Noise(norm, math.sqrt(variance_of(law) * inflation), inflation).draw(shape, generator)

@@ -8,6 +8,7 @@ parties compare a public model with their held-out rows (docs/protocols/evaluati
 from __future__ import annotations
 
 import json
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from psephos.budget import budget_of
 from psephos.curator.evaluation import BINS, calibrated, largest_error
 from psephos.curator.ledger import Release, costs_together
+from psephos.curator.noise_plan import Unit
 from psephos.data.own import Frames, OwnTable
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
@@ -55,6 +57,13 @@ from psephos.simulation.options import (
     MachineOptions,
 )
 from psephos.simulation.run import KeyedRun, RunContext
+from psephos.simulation.sum_forecast import (
+    Expectation,
+    SumForecast,
+    decided,
+    expected_evaluation,
+    expected_regression,
+)
 from psephos.simulation.sums import SumCharges
 from psephos.simulation.tally import simulate_tally
 from psephos.specs.noisy import NoisySumSpec
@@ -221,6 +230,7 @@ class RowSum(ABC):
 
     def __init__(self, options: Any, split: Split, spec: NoisySumSpec) -> None:
         self.options, self.split, self.spec = options, split, spec
+        self.forecast: SumForecast | None = None
         self._budget = budget_of(options, split, options.unit)
         self._event = replace(stated(spec.release_plan.event, getattr(options, "delta", 0.0)), name=self.released)
 
@@ -230,6 +240,22 @@ class RowSum(ABC):
 
         Where persons are protected, also whose each row is, int64 (n,). Secrets.
         """
+
+    def decide(self) -> None:
+        """Decide about the sum by a forecast, before anything is encrypted or charged, unless it is wanted anyway.
+
+        Raises UselessReleaseError where it is not expected to be worth its cost, and nothing can be released instead.
+        """
+        if self.forecast is None and self.options.data is not None and not self.options.anyway:
+            self.forecast = self._decided()
+
+    @abstractmethod
+    def _decided(self) -> SumForecast:
+        """Return the decision about the sum."""
+
+    @property
+    def remarks(self) -> list[str]:
+        return [] if self.forecast is None else [self.forecast.reason]
 
     def sum(self, **context: Unpack[RunContext]) -> EncryptedSum:
         """Make the keys, and take the sum, whose noise is complete without the agreed number of absent parties.
@@ -263,6 +289,21 @@ class RowSum(ABC):
             "deviations": list(done.deviations),
             "colluders": self.options.coalition or 0,
             "budget": self._budget.summary(),
+            "remarks": self.remarks,
+        }
+
+    def _public_fields(self) -> dict[str, Any]:
+        """Return `fields` where no party was asked."""
+        counts = dict.fromkeys(("ballots", "ciphertexts_per_ballot", "bytes_per_ballot"), 0)
+        return {
+            "options": self.options.plain(),
+            "dataset": self.split.dataset.name,
+            "phases": {},
+            "privacy": Release("none", 0.0, 0.0, self.options.unit, protects=self.options.protects),
+            **counts,
+            "tally_equals_plaintext": True,
+            "colluders": None,
+            "remarks": self.remarks,
         }
 
 
@@ -282,20 +323,19 @@ class RegressionRun(RowSum):
             raise InvalidParameter("a numeric label is predicted with --task regression")
         options, split = load_split(options, split)
         self.scaler: PublicScaler = own_scaler(predicts_number=True).fit(split.X_auxiliary)
-        spec = RegressionSpec.plan(
-            PublicTerms(
-                auxiliary=AuxiliarySet(self.prepared(split.X_auxiliary)),
-                classes=1,
-                parties=options.parties,
-                labels=split.public_labels,
-                rows=options.announced_rows,
-            ),
-            replace(
-                options.privacy(options.epsilon[0]),
-                simulation_seed=options.seed if options.simulate_noise else None,
-            ),
+        self._public = PublicTerms(
+            auxiliary=AuxiliarySet(self.prepared(split.X_auxiliary)),
+            classes=1,
+            parties=options.parties,
+            labels=split.public_labels,
+            rows=options.announced_rows,
         )
+        seed = options.seed if options.simulate_noise else None
+        spec = RegressionSpec.plan(self._public, replace(options.privacy(options.epsilon[0]), simulation_seed=seed))
         super().__init__(options, split, spec)
+
+    def _decided(self) -> SumForecast:
+        return decided(lambda _: expected_regression(self.spec, self._public), self.options.epsilon[0], writes=True)
 
     def prepared(self, X: Any) -> Array:
         """Return encoded rows (n, d) clipped and scaled, float64 (n, d + 1)."""
@@ -308,14 +348,21 @@ class RegressionRun(RowSum):
         return rows if self.split.persons is None else (*rows, self.split.persons[self.split.parties[number]])
 
     def run(self, **context: Any) -> RegressionResult:
-        return self.release(self.sum(**context))
+        """Decide, and release."""
+        self.decide()
+        released = self.forecast is None or self.forecast.decision == "release"
+        return self.release(self.sum(**context) if released else None)
 
-    def release(self, done: EncryptedSum) -> RegressionResult:
-        """Return the result of an opened sum."""
-        split, spec, fields = self.split, self.spec, self.fields(done)
-        weights = spec.fitted(done.opened)
+    def release(self, done: EncryptedSum | None) -> RegressionResult:
+        """Return the result of an opened sum; None releases the prediction of the public rows."""
+        split, spec = self.split, self.spec
+        fields = self._public_fields() if done is None else self.fields(done)
+        weights = spec.grid.offset[:, 0] if done is None else spec.fitted(done.opened)
         chosen = fields["privacy"].chosen | {"labelled": spec.release_plan.labelled}
         fields["privacy"] = replace(fields["privacy"], chosen=chosen)
+        errors = self.errors(weights)
+        if done is None:
+            errors.pop("newton", None)
         return RegressionResult(
             **fields,
             label=self.options.label or "label",
@@ -324,7 +371,7 @@ class RegressionRun(RowSum):
             features=split.dataset.features,
             auxiliary=len(split.auxiliary),
             test=len(split.test),
-            errors=self.errors(weights),
+            errors=errors,
             cautions=[*split.cautions, *split.private_remarks],
             weights=weights,
         )
@@ -370,7 +417,8 @@ class RegressionRun(RowSum):
         }
         predictions = {}
         for name, (regressor, rows) in regressors.items():
-            with suppress(ValueError), np.errstate(all="ignore"):
+            with suppress(ValueError), np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # whether a solver warns depends on private rows
                 fitted = make_pipeline(StandardScaler(), regressor).fit(split.dataset.X_train[rows], labels[rows])
                 predictions[name] = np.nan_to_num(fitted.predict(split.X_test))
         return predictions
@@ -390,8 +438,8 @@ class RegressionRun(RowSum):
             coefficients=tuple(coefficients[0].tolist()),
             intercept=float(intercepts[0] + self.spec.label.middle),
             bounds=result.bounds,
-            method="newton",
-            parties=self.options.parties,
+            method="newton" if result.asked else PUBLIC,
+            parties=self.options.parties if result.asked else 0,
             release=result.privacy,
             warnings=tuple(result.warnings_of_model()),
         )
@@ -434,6 +482,9 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions):
         shown="three quarters of the range of predictions",
     )
     task: Literal["classification", "regression"] = option("classification", "What the model predicts.")
+    anyway: bool = option(
+        False, "With --data: evaluate even where the noise is expected to hide the answer.", group="Privacy"
+    )
 
     def check(self) -> None:
         super().check()
@@ -449,6 +500,7 @@ class EvaluationOptions(JointNoiseOptions, MachineOptions):
         return super().readers | {
             "largest_error": (numeric, "a model that predicts a number"),
             "bins": (not numeric, classes),
+            "anyway": (self.data is not None, "your own table (--data FILE)"),
             "features": (False, "psephos run: a model contains its features"),
             "classes": (not numeric, classes),
             "other_labels": (not numeric or self.other_labels == "drop", classes),
@@ -490,23 +542,35 @@ class EvaluationRun(RowSum):
         else:
             weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
             agreed = {"bins": options.bins}
-        spec = EvaluationSpec.plan(
-            PublicTerms(
-                auxiliary=AuxiliarySet(self._prepared(split.X_auxiliary)),
-                classes=1 if isinstance(model, RegressionModel) else len(model.classes),
-                parties=options.parties,
-                agreed={"classifier": weights, **agreed},
-            ),
-            PrivacyTerms(
-                epsilon=options.epsilon,
-                unit=options.unit,
-                persons=options.record or "",
-                colluders=options.coalition,
-                dropouts=options.dropouts,
-                simulation_seed=options.seed if options.simulate_noise else None,
-            ),
+        labels = None if split.encoding is None else split.public_labels
+        self._public = PublicTerms(
+            auxiliary=AuxiliarySet(self._prepared(split.X_auxiliary)),
+            classes=1 if isinstance(model, RegressionModel) else len(model.classes),
+            parties=options.parties,
+            labels=labels,
+            agreed={"classifier": weights, **agreed},
         )
+        self._privacy = PrivacyTerms(
+            epsilon=options.epsilon,
+            unit=options.unit,
+            persons=options.record or "",
+            colluders=options.coalition,
+            dropouts=options.dropouts,
+            simulation_seed=options.seed if options.simulate_noise else None,
+        )
+        spec = EvaluationSpec.plan(self._public, self._privacy)
         super().__init__(options, split, spec)
+
+    def _decided(self) -> SumForecast:
+        share = 1.0 if self.options.rows == "all" else self.options.held_out
+
+        def expected(epsilon: float, unit: Unit = self.options.unit) -> Expectation:
+            spec = EvaluationSpec.plan(self._public, replace(self._privacy, epsilon=epsilon, unit=unit))
+            one = expected_evaluation(spec, self._public, share)
+            by_record = unit == "party" and not one.useful and expected(epsilon, "record").useful
+            return one._replace(changes=("--unit record", *one.changes)) if by_record else one
+
+        return decided(expected, self.options.epsilon)
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
         split, data = self.split, self.split.dataset
@@ -539,6 +603,8 @@ class EvaluationRun(RowSum):
         return cautions
 
     def run(self, **context: Any) -> EvaluationResult:
+        """Decide, and evaluate."""
+        self.decide()
         done, released = self.sum(**context), self.model.release
         fields = self.fields(done)
         return EvaluationResult(

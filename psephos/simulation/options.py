@@ -677,7 +677,7 @@ class JobOptions(TallyOptions):
     @property
     def forecasts(self) -> bool:
         """Whether a forecast decides about the release."""
-        return self.data is not None and self.task == "classification"
+        return self.data is not None
 
     def candidates(self) -> list[JobOptions]:
         """Return the options of a run by each method that these leave open.

@@ -18,9 +18,10 @@ from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
 from psephos.model import written_model
-from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.errors import DataError, InvalidParameter, UselessReleaseError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.unit import PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile
 from psephos.released import ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job, RegressionRun, calibrated_model
@@ -339,7 +340,7 @@ def test_the_command_prints_writes_and_refuses(table: Path, classifier: Released
     assert load_model(tmp_path / "calibrated").model.calibration is not None
     again = invoke(*words, "--output", str(tmp_path / "calibrated"))
     assert isinstance(again.exception, InvalidParameter)
-    few = invoke(*words, "--epsilon", "0.05", "--output", str(tmp_path / "none"))
+    few = invoke(*words, "--epsilon", "0.05", "--anyway", "--output", str(tmp_path / "none"))
     assert "no Platt scaling was fitted" in few.output
     assert not (tmp_path / "none" / "model.json").exists()
 
@@ -397,7 +398,7 @@ def test_nothing_is_added_to_the_cost_of_a_shard(table: Path, tmp_path: Path) ->
     model = job.model(job.run())
     assert model.release.protects == PrivacyUnit("shard")
     for unit in ("record", "party"):
-        result = EvaluationRun(EvaluationOptions(**dealt, unit=unit), ReleasedClassifier(model)).run()
+        result = EvaluationRun(EvaluationOptions(**dealt, unit=unit, anyway=True), ReleasedClassifier(model)).run()
         assert result.together is None
         assert "do not add up" in result.page().cost
         if unit == "record":
@@ -408,3 +409,17 @@ def test_nothing_is_added_to_the_cost_of_a_shard(table: Path, tmp_path: Path) ->
     del fields["release"]["protects"]
     (tmp_path / "old.json").write_text(json.dumps(fields), encoding="utf-8")
     assert load_model(tmp_path / "old.json").model == old.model, "files of older versions are read"
+
+
+def test_an_evaluation_that_the_noise_would_hide_is_not_charged(
+    table: Path, classifier: ReleasedClassifier, tmp_path: Path
+) -> None:
+    model, budget = tmp_path / "model.json", tmp_path / "budget"
+    model.write_bytes(written_model(classifier.model))
+    words = (*words_of(table, model), "--unit", "party", "--epsilon", "0.5", "--budget", str(budget))
+    stopped = invoke(*words)
+    assert isinstance(stopped.exception, UselessReleaseError)
+    assert {"--unit record", "--epsilon 3"} <= set(stopped.exception.suggestions)
+    with BudgetFile(budget, create=False) as file:
+        assert not file.charges()
+    assert invoke(*words, "--anyway").exit_code == 0

@@ -21,6 +21,7 @@ from psephos.cli.main import build
 from psephos.model import RegressionModel, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
+from psephos.protocol.storage.budget import BudgetFile
 from psephos.released import ReleasedRegressor, load_model
 from psephos.results.base import Result
 from psephos.results.scores import RegressionResult
@@ -64,6 +65,7 @@ def options_of(table: Path, **chosen: Any) -> JobOptions:
         "test_key": True,
         "workers": 1,
         "simulate_noise": True,
+        "anyway": True,
         "epsilon": (10.0,),
     }
     return JobOptions(**settings | chosen)
@@ -280,7 +282,17 @@ def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
 
 def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) -> None:
     words = ["run", "--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--task"]
-    words += ["regression", "--unit", "record", "--key-bits", "512", "--test-key", "--output", str(tmp_path / "out")]
+    words += [
+        "regression",
+        "--unit",
+        "record",
+        "--key-bits",
+        "512",
+        "--test-key",
+        "--output",
+        str(tmp_path / "out"),
+        "--anyway",
+    ]
     assert invoke(*words).exit_code == 0
     card = (tmp_path / "out" / "card.md").read_text()
     assert card.startswith("---\nlibrary_name: psephos\npipeline_tag: tabular-regression\n---\n\n# ")
@@ -294,5 +306,42 @@ def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) ->
     assert invoke("predict", str(tmp_path / "out"), str(table), "--json").exit_code == 0
     assert isinstance(invoke("predict", str(tmp_path / "out"), str(table), "--scores").exception, InvalidParameter)
     words = ["--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--key-bits", "512"]
-    evaluated = invoke("evaluate", str(tmp_path / "out"), *words, "--test-key", "--workers", "1", "--json")
+    evaluated = invoke("evaluate", str(tmp_path / "out"), *words, "--test-key", "--workers", "1", "--json", "--anyway")
     assert json.loads(evaluated.stdout)["estimate"]["errors"]["low"] == result["bounds"][0]
+
+
+def test_without_a_gain_the_prediction_of_the_public_rows_is_written(table: Path, tmp_path: Path) -> None:
+    """Whatever the private rows are: the same decision, texts and files, and nothing is charged."""
+    rows, written = frame(), []
+    for place in range(2):
+        rows.to_csv(tmp_path / "own.csv", index=False)
+        out, budget = tmp_path / f"out{place}", tmp_path / f"b{place}"
+        words = f"run --data {tmp_path / 'own.csv'} --label days --party hospital --public public --task regression"
+        words += f" --epsilon 0.3 --test-key --key-bits 512 --output {out} --budget {budget} --held-out 0"
+        done = invoke(*words.split())
+        assert done.exit_code == 0, done.output
+        assert done.stderr.startswith("The parties are asked nothing"), done.stderr
+        model = load_model(out)
+        assert isinstance(model, ReleasedRegressor)
+        assert (model.model.release.epsilon, model.model.parties) == (0, 0)
+        with BudgetFile(budget, create=False) as file:
+            assert not file.charges()
+        written.append((model.model, (out / "card.md").read_text(), done.stderr.replace(str(out), "")))
+        private = rows.index[rows.hospital != "public"]
+        rows.loc[private, "days"] = rows.loc[private, "days"].to_numpy()[::-1]
+    assert written[0] == written[1]
+
+
+def test_a_gain_is_expected_of_many_rows_whatever_they_are(tmp_path: Path) -> None:
+    generator, decisions = np.random.default_rng(0), []
+    rows = frame()
+    rows[[f"x{number}" for number in range(12)]] = generator.normal(size=(len(rows), 12)).round(4)
+    for place in range(2):
+        rows.to_csv(tmp_path / "own.csv", index=False)
+        run = RegressionRun(options_of(tmp_path / "own.csv", anyway=False, announced_rows=100_000))
+        run.decide()
+        decisions.append(run.forecast)
+        rows.loc[rows.hospital != "public", "days"] = float(place)
+    assert decisions[0] is not None
+    assert decisions[0].decision == "release"
+    assert decisions[0] == decisions[1]
