@@ -52,6 +52,7 @@ ORDER: list[tuple[str, list[str]]] = [
             "features.md",
             "study.md",
             "study-operations.md",
+            "flower.md",
             "audit.md",
             "reproduce.md",
             "extend.md",
