@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from psephos.audit.canaries import FEWEST, attack, audited_specs
 from psephos.curator import pate
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import minimise
@@ -27,7 +28,7 @@ from psephos.curator.losses import Logistic, loss_named
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.statistic import MechanismName, Source, StatisticPlan, plan_statistic, release_sum
-from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
+from psephos.parties.noise import DiscreteGaussianShares, contributors
 from psephos.parties.pathak import noise_share
 from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
@@ -118,14 +119,19 @@ def audit_privacy(
     runs: Iterable[ComparedRun] = (),
 ) -> PrivacyAuditResult:
     start, planned = time.perf_counter(), list(experiments(epsilon))
+    specs = list(audited_specs(epsilon, AUDIT_DELTA))
     _check_samples(samples)
     compared = list(runs)
     mechanisms = []
     for done, experiment in enumerate(planned):
-        progress(experiment.name, done, len(planned))
+        progress(experiment.name, done, len(planned) + len(specs))
         mechanisms.append(audit_mechanism(experiment, samples))
+    attacked = []
+    for done, (name, spec) in enumerate(specs, len(planned)):
+        progress(name, done, len(planned) + len(specs))
+        attacked.append(attack(name, spec, max(FEWEST, samples // 64), CONFIDENCE))
     total = round(time.perf_counter() - start, 1)
-    return PrivacyAuditResult(mechanisms=mechanisms, runs=compared, phases=timed({"total": total}))
+    return PrivacyAuditResult(mechanisms=mechanisms, attacked=attacked, runs=compared, phases=timed({"total": total}))
 
 
 def experiments(epsilon: float = 1.0) -> Iterator[MechanismExperiment]:
@@ -138,7 +144,7 @@ def experiments(epsilon: float = 1.0) -> Iterator[MechanismExperiment]:
     yield _algorithm_2(epsilon)
     averages = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
     yield _perturbation("average", averages, average(1.0, 2), epsilon)
-    yield from _joint(epsilon)
+    yield _psgd_series(epsilon)
     yield _pathak(epsilon)
     yield _gop(epsilon)
     yield _pate("pate gnmax", 8, epsilon=epsilon, delta=AUDIT_DELTA)
@@ -264,20 +270,15 @@ def _noisy_sums(
     return _between(name, (epsilon, delta), run, [np.zeros(steps), np.full(steps, float(step))], norm, norm)
 
 
-def _joint(epsilon: float) -> Iterator[MechanismExperiment]:
-    """Yield both kinds of shares, and two sums of a PSGD series, for M = 6 with 2 colluders and 1 dropout."""
+def _psgd_series(epsilon: float) -> MechanismExperiment:
+    """Return two sums of a PSGD series with noise in shares, for M = 6 with 2 colluders and 1 dropout."""
     honest = contributors(6, colluders=2, dropouts=1)
+    shares = DiscreteGaussianShares(1, 6, honest, discrete_gaussian_variance(100, epsilon, AUDIT_DELTA, 2))
 
-    def shared(shares: PolyaShares | DiscreteGaussianShares) -> Callable[[Randomness], int]:
-        return lambda randomness: sum(shares.share(randomness)[0] for _ in range(honest))
+    def draw(randomness: Randomness) -> int:
+        return sum(shares.share(randomness)[0] for _ in range(honest))
 
-    scale = DiscreteLaplace.for_epsilon(20, epsilon, 1, 1.0).scale_units
-    yield _noisy_sums("joint discrete-laplace", epsilon, 0.0, 20, shared(PolyaShares(1, 6, honest, scale)))
-    once = discrete_gaussian_variance(100, epsilon, AUDIT_DELTA)
-    twice = discrete_gaussian_variance(100, epsilon, AUDIT_DELTA, 2)
-    for name, variance, steps in (("joint gaussian", once, 1), ("psgd series", twice, 2)):
-        shares = DiscreteGaussianShares(1, 6, honest, variance)
-        yield _noisy_sums(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
+    return _noisy_sums("psgd series", epsilon, AUDIT_DELTA, 100, draw, 2)
 
 
 def _pathak(epsilon: float) -> MechanismExperiment:

@@ -53,8 +53,8 @@ def _(  # wide: a command's options
         typer.Option(
             "--privacy",
             help="Audit what releases cost instead: run every command on neighbouring tables and compare what "
-            "leaves a party; and bound every mechanism's epsilon from below, by sampling it. With --data the "
-            "commands alone, on your table.",
+            "leaves a party; and bound every mechanism's epsilon from below, by sampling it, and that of noisy sums, "
+            "by attacking them. With --data the commands alone, on your table.",
             rich_help_panel=_NOISE,
         ),
     ] = False,

@@ -116,6 +116,17 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
+class AttackedRelease(Mechanism):
+    """A release of `dimension` entries, attacked `samples` times.
+
+    `success` is the share of right guesses; `allowed` is their largest probability under the claim.
+    """
+
+    success: Share
+    allowed: Share
+
+
+@dataclass(frozen=True)
 class Finding:
     """Something that a release's epsilon does not cover: the check that failed, and a sentence with its numbers."""
 
@@ -138,18 +149,20 @@ class ComparedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyAuditResult(Result):
-    """Audit of every noise mechanism on two neighbouring inputs, and of every command on neighbouring tables."""
+    """Audit of noise mechanisms, of attacked releases, and of every command on neighbouring tables."""
 
     kind: ClassVar[str] = "privacy-audit"
     derived: ClassVar[tuple[str, ...]] = ("as_expected",)
 
     mechanisms: list[Mechanism]
+    attacked: list[AttackedRelease] = field(default_factory=list)
     runs: list[ComparedRun] = field(default_factory=list)
 
     @property
     def as_expected(self) -> bool:
         """Whether no lower bound exceeds its claim, and no run has a finding."""
-        return all(one.passed for one in self.mechanisms) and not any(one.findings for one in self.runs)
+        bounds = (*self.mechanisms, *self.attacked)
+        return all(one.passed for one in bounds) and not any(one.findings for one in self.runs)
 
     @property
     def exact(self) -> bool | None:
@@ -173,7 +186,8 @@ class PrivacyAuditResult(Result):
             wrong = sum(bool(one.findings) for one in self.runs)
             label = "Runs on neighbouring tables, and those with a finding"
             facts.append(Fact("fact", label, f"{len(self.runs)}, {wrong}"))
-        tables = [*([self._mechanisms()] if self.mechanisms else []), *([self._runs()] if self.runs else [])]
+        parts = (self.mechanisms, self._mechanisms), (self.attacked, self._attacked), (self.runs, self._runs)
+        tables = [table() for audited, table in parts if audited]
         return Page(title="Psephos: audit of the privacy of releases", facts=facts, tables=tables)
 
     def _mechanisms(self) -> Table:
@@ -188,6 +202,37 @@ class PrivacyAuditResult(Result):
             "the audit would see a gross mistake, not a small one."
         )
         return Table("Audited mechanisms", columns, rows, about)
+
+    def _attacked(self) -> Table:
+        columns = (
+            "release",
+            "epsilon claimed",
+            "epsilon at least",
+            "attack success",
+            "allowed",
+            "verdict",
+            "at delta",
+            "releases",
+        )
+        rows = [
+            [
+                one.name,
+                one.epsilon,
+                one.lower_bound,
+                f"{one.success:.1%}",
+                f"{one.allowed:.1%}",
+                "holds" if one.passed else "VIOLATED",
+                one.delta,
+                one.samples,
+            ]
+            for one in self.attacked
+        ]
+        about = (
+            "Every party of a release held one of two opposite contents, by a fair coin. The attacker knows the noise "
+            "that the claim does not count on, and guesses all coins from the noisy sum. Nothing is assumed of the "
+            "law of the noise."
+        )
+        return Table("Attacked releases", columns, rows, about)
 
     def _runs(self) -> Table:
         columns = ("command", "what differs", "finding", "largest moved/claimed")

@@ -48,17 +48,21 @@ def cost_text(release: Release) -> str:
     return f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
 
 
-def attack_text(release: Release) -> str:
-    """Return what epsilon and delta allow an attacker who guesses, to follow `cost_text`; "" where nobody was asked.
+def attack_success(epsilon: float, delta: float) -> float:
+    """Return the largest probability of a right guess which of two equally likely neighbours was the input.
 
-    Of two equally likely neighbours, no test is right with a larger probability than (e^epsilon + delta) / (1 +
-    e^epsilon), which randomised response attains (Kairouz, Oh and Viswanath 2015, "The composition theorem for
-    differential privacy", theorem 2.1).
+    It is (e^epsilon + delta) / (1 + e^epsilon), which randomised response attains (Kairouz, Oh and Viswanath 2015, "The
+    composition theorem for differential privacy", theorem 2.1).
     """
+    odds = math.exp(min(epsilon, 700.0))
+    return min(1.0, (odds + delta) / (1 + odds))
+
+
+def attack_text(release: Release) -> str:
+    """Return what epsilon and delta allow an attacker who guesses, to follow `cost_text`; "" where nobody was asked."""
     if not release.epsilon or release.delta is None:
         return ""
-    odds = math.exp(min(release.epsilon, 700.0))
-    right = min(1.0, (odds + release.delta) / (1 + odds))
+    right = attack_success(release.epsilon, release.delta)
     return (
         "; whoever knows all other rows, and finds two contents of what is protected equally likely, guesses the right "
         f"one in at most {right:.1%} of cases"

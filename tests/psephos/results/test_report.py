@@ -29,7 +29,14 @@ from psephos.results.base import ALPHA_NOTICE, Accuracy, Alpha, AuditedCell, Cur
 from psephos.results.document import Message
 from psephos.results.papers import PaperResult, beside
 from psephos.results.runs import InterruptedResult, TallyResult
-from psephos.results.security import AuditedCoalition, AuditedProtocol, AuditResult, Mechanism, PrivacyAuditResult
+from psephos.results.security import (
+    AttackedRelease,
+    AuditedCoalition,
+    AuditedProtocol,
+    AuditResult,
+    Mechanism,
+    PrivacyAuditResult,
+)
 from psephos.results.sequence import arrange, contents_of, family
 from psephos.results.write import report_from_json, write_report
 from psephos.simulation.options import TallyOptions
@@ -562,11 +569,12 @@ def audits() -> dict[str, Result]:
         for coalition in case.coalitions
     ]
     noise = Mechanism("laplace", 2, 1.0, 0.0, 0.75, 1000, 0.9999)
+    attacked = AttackedRelease("own-data", 16, 1.0, 0.0, 0.75, 1000, 0.9999, success=0.69, allowed=0.73)
     return {
         "audit": replace(
             AUDIT, protocols=[AuditedProtocol(case.name, coalitions)], not_examined={"timing": "not modelled"}
         ),
-        "privacy-audit": PrivacyAuditResult(mechanisms=[noise], phases=timed({"total": 1.0})),
+        "privacy-audit": PrivacyAuditResult(mechanisms=[noise], attacked=[attacked], phases=timed({"total": 1.0})),
     }
 
 
