@@ -38,7 +38,8 @@ _TEST = 1000  # simulated rows on which predictions are compared
 _RIDGE = 0.3  # in the posterior of the error of the public rows' prediction, besides directions over rows
 _SMOOTHING = 0.5  # share of the standard deviation of a simulated row that is drawn afresh
 _SKEW = 2.0  # standard deviations of the labels by which they are mixed up, in worlds that deal them unevenly
-_LEAST_GAIN = 0.001  # gain of R^2, less its standard deviation, below which no privacy is spent
+_LEAST_GAIN = 0.001  # mean gain of R^2 below which no privacy is spent
+_LOSS, _LOST = -0.01, 1  # a gain that is a loss, and most worlds with one in which privacy is still spent
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def expected_regression(spec: RegressionSpec, public: PublicTerms) -> Expectatio
         f"{gains.mean():+.3f} (standard deviation {gains.std():.3f}) to the R² of the public rows' prediction, at "
         f"epsilon {spec.release_plan.epsilon:g} per {spec.release_plan.unit}."
     )
-    return Expectation(float(gains.mean() - gains.std()) > _LEAST_GAIN, words)
+    return Expectation(bool(gains.mean() > _LEAST_GAIN and (gains < _LOSS).sum() <= _LOST), words)
 
 
 class _Stage:
