@@ -17,7 +17,7 @@ import psephos
 def modules() -> Iterator[ModuleType]:
     yield psephos
     for module in pkgutil.walk_packages(psephos.__path__, "psephos."):
-        if not module.name.rpartition(".")[2].startswith("_"):
+        if not module.name.rpartition(".")[2].startswith("_") and module.name != "psephos.flower.apps":  # needs flwr
             yield importlib.import_module(module.name)
 
 
