@@ -140,6 +140,7 @@ class BoardFile(Database):
         count = self.count()
         for number, data in enumerate(entries, after + 1):
             if number > count:
+                check_size(data)
                 self._run("INSERT INTO entries (number, digest, data) VALUES (?, ?, ?)", number, _digest(data), data)
                 self._run("DELETE FROM waiting WHERE digest = ?", _digest(data))
             elif next(self.read(number - 1))[1] != data:

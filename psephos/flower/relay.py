@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from psephos.protocol.board import MOST_BYTES
+from psephos.protocol.board import MOST_BYTES, check_size
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.entries import SignedEntry
@@ -62,6 +62,7 @@ class Relay:
         self._received[node] = size
         for data in entries:
             try:
+                check_size(data)
                 signed = SignedEntry.decode(data)
                 if signed.session != self._members.session or signed.author not in self._members.keys:
                     raise StudyError(f"an entry of {signed.author!r} is not of this study")
