@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,13 +199,13 @@ def expected_evaluation(spec: EvaluationSpec, public: PublicTerms, share: float 
 def forecast_study(terms: StudyTerms, *, anyway: bool) -> SumForecast | None:
     """Decide about a study of a regression or an evaluation; None for another one. Raises as `decided`."""
 
-    def expected(epsilon: float) -> Expectation:
-        spec = spec_of(replace(terms, study=replace(terms.study, epsilon=epsilon)))
-        public = terms.public_terms(spec.parameters)
-        if isinstance(spec, RegressionSpec):
-            return expected_regression(spec, public)
-        assert isinstance(spec, EvaluationSpec)
-        return expected_evaluation(spec, public)
+    kind = spec_class(terms.study.protocol)
+    if not (kind.numeric or kind.evaluates):
+        return None
 
-    known = issubclass(spec_class(terms.study.protocol), RegressionSpec | EvaluationSpec)
-    return decided(expected, terms.study.epsilon, anyway=anyway) if known else None
+    def expected(epsilon: float) -> Expectation:
+        spec: Any = spec_of(replace(terms, study=replace(terms.study, epsilon=epsilon)))
+        public = terms.public_terms(spec.parameters)
+        return expected_evaluation(spec, public) if kind.evaluates else expected_regression(spec, public)
+
+    return decided(expected, terms.study.epsilon, anyway=anyway)
