@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -106,10 +106,6 @@ class Party:
     def votes(self, auxiliary: AuxiliarySet) -> NDArray[np.integer]:
         """Return its classifier's votes on the auxiliary samples, (N,). A secret. Raises DataError without one."""
         return self._trained().predict_votes(auxiliary.samples)
-
-    def labels(self, auxiliary: AuxiliarySet) -> NDArray[Any]:
-        """Return its classifier's `labels_of` the N auxiliary samples, (N,) or (N, K). A secret. Raises as `votes`."""
-        return labels_of(self._trained(), auxiliary.samples, len(self.classes))
 
     def ballot(  # long: all that is checked
         self,
@@ -213,18 +209,25 @@ class VotingParty(RoundParty):
 
 
 class VectorParty(RoundParty):
-    """A party that adds a given integer vector to the sum. Parameters go into one exact sum only."""
+    """A party that adds an integer vector to the sum. Parameters go into one exact sum only."""
 
     def __init__(
-        self, party: Party, round_: Round, kind: RoundKind, context: bytes, values: IntegerVector, **encryption: Any
+        self,
+        party: Party,
+        round_: Round,
+        kind: RoundKind,
+        context: bytes,
+        values: IntegerVector | Callable[[], IntegerVector],
+        **encryption: Any,
     ) -> None:
+        """Create the role; `values`: the vector, or what computes it when the role starts."""
         if kind == "votes":
             raise InvalidParameter("a VectorParty cannot send votes; use VotingParty")
         super().__init__(party, round_, kind, context, **encryption)
         self._values = values
 
     def _vector(self) -> IntegerVector:
-        return self._values
+        return self._values() if callable(self._values) else self._values
 
     def _claim(self) -> bytes | None:
         return _claim(b"parameters given", self.party) if self.kind == "parameters" else None

@@ -17,7 +17,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.parties.statistic import own_vector, with_share
+from psephos.parties.statistic import with_share
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -82,14 +82,11 @@ def guess(spec: NoisySumSpec, releases: int, randomness: Randomness = SYSTEM) ->
     """
     assert spec.shares is not None
     rows = 1e6 * np.eye(CANARIES)
-    contents = np.array(
-        [[own_vector(spec.grid, [row] * 9, [label] * 9) for label in (0, 1)] for row in rows], dtype=np.float64
-    )
+    contents = np.array([[spec.vector(([row] * 9, [label] * 9)) for label in (0, 1)] for row in rows], dtype=np.float64)
     coins = np.array([[randomness.below(2) for _ in rows] for _ in range(releases)])
     held = contents[np.arange(CANARIES), coins]  # (R, m, d)
-    party_shares = spec.shares if spec.noise_from == "parties" else None
     sums = np.array(
-        [sum(np.array(with_share([int(e) for e in own], party_shares, randomness)) for own in one) for one in held],
+        [sum(np.array(with_share(own, spec.party_shares, randomness)) for own in one) for one in held.astype(np.int64)],
         dtype=np.float64,
     )
     if spec.noise_from == "holders":

@@ -53,9 +53,7 @@ from psephos.simulation.options import (
     JobOptions,
 )
 from psephos.simulation.sums import Population, populate
-from psephos.simulation.tally import exact_vector, methods_of
-from psephos.specs.exact import TallySpec
-from psephos.specs.noisy import NoisySumSpec
+from psephos.simulation.tally import methods_of
 from psephos.specs.rows import RehearsedSpec
 from psephos.specs.terms import PublicTerms
 
@@ -448,15 +446,15 @@ class PlainSums:
     def sum(self, spec: Any, data: Sequence[Any], phase: str, **_: Any) -> Any:
         """Return the opened sum with the whole noise that parties or holders would add."""
         parties = self.options.parties
-        known: dict[Any, NDArray[Any]] = self._counts if isinstance(spec, TallySpec) else self.exact
+        known: dict[Any, NDArray[Any]] = self._counts if spec.opens == "counts" else self.exact
         if (key := (phase, parties)) not in known:  # the same vectors are released several times
             weighted = [
-                np.array(exact_vector(spec, data[number]), dtype=object) * int(weight)
+                np.array(spec.vector(data[number]), dtype=object) * int(weight)
                 for number, weight in enumerate(self._weights)
             ]
             known[key] = sum(weighted, np.zeros_like(weighted[0]))
         total = known[key]
-        if isinstance(spec, NoisySumSpec) and spec.shares is not None:
+        if spec.joint:
             total = total * self._times + drawn_noise(spec, parties, total.shape, self._generator)
         return SimpleNamespace(opened=OpenedSum(tuple(round(entry) for entry in total), tuple(range(parties))))
 

@@ -32,13 +32,11 @@ from psephos.curator.methods import (
 )
 from psephos.curator.rehearsed import fit_rehearsed, model_classifier
 from psephos.curator.statistic import fit_statistic, release_sum
-from psephos.parties.party import labels_of
-from psephos.parties.statistic import own_vector, with_share
+from psephos.parties.statistic import with_share
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import NoGainError
 from psephos.protocol.grids.own_data import OWN
-from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results.base import Alpha
@@ -246,12 +244,10 @@ class ClearExperiment(SumExperiment):
 
     def sum(self, spec: Any, data: Any, phase: str, **more: Any) -> Any:
         self.before_sum()
-        shares = None if spec.holder_shares is not None else getattr(spec, "shares", None)
         holders = 0 if spec.holder_shares is None else self.options.key_holders
         vectors = [spec.noise_of(number) for number in range(1, holders + 1)]
         for number in self.present:
-            own = list(exact_vector(spec, data[number]))
-            vectors.append(with_share(own, shares, spec.coins(number, SYSTEM)))
+            vectors.append(with_share(spec.vector(data[number]), spec.party_shares, spec.coins(number, SYSTEM)))
         total = tuple(sum(map(int, column)) for column in zip(*vectors, strict=True))
         opened = OpenedSum(total, tuple(self.present))
         self._charges.after_sum(more.get("label") or phase, opened)
@@ -269,22 +265,8 @@ class ClearExperiment(SumExperiment):
 
 def _exact_sum(run: SumExperiment, spec: NoisySumSpec, data: Sequence[Any]) -> list[int]:
     """Return the sum of the present parties' exact vectors; `data`: of all parties, as `Spec.prepare` returns it."""
-    vectors = (exact_vector(spec, data[number]) for number in run.population.present)
+    vectors = (spec.vector(data[number]) for number in run.population.present)
     return [sum(column) for column in zip(*vectors, strict=True)]
-
-
-def exact_vector(spec: Any, data: Any) -> Sequence[int] | NDArray[Any]:
-    """Return one party's vector; `data`: what `Spec.prepare` returns for it."""
-    if isinstance(spec, AverageSpec):
-        return np.asarray(data)
-    if isinstance(spec, TallySpec):
-        return spec.layout.encode(data.predict_votes(spec.auxiliary.samples))
-    grid: Any = spec.grid
-    if not spec.takes_classifier:
-        return own_vector(grid, *data)
-    samples, soft = spec.auxiliary.samples, isinstance(grid, VoteDirectionGrid)
-    votes = labels_of(data, samples, grid.classes) if soft else data.predict_votes(samples)
-    return list(grid.contribution(votes))
 
 
 def _statistic_without_noise(run: SumExperiment, name: str, data: Sequence[Any]) -> Array:

@@ -20,7 +20,8 @@ from psephos.curator.ledger import Release
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
-from psephos.parties.party import Party, RoundParty
+from psephos.parties.party import Party, RoundParty, VectorParty
+from psephos.parties.statistic import with_share
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import SumReader
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -29,7 +30,7 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.record import NumericLabel
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.packing import IntegerVector, PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.proofs.validity import Layout
@@ -291,8 +292,21 @@ class SumSpec(Spec):
         """32 bytes that name the public input of the vectors."""
 
     @abstractmethod
+    def vector(self, data: Any) -> IntegerVector:
+        """Return what one party adds to the sum, without noise; `data`: as in `party`. A secret."""
+
+    @property
+    def party_shares(self) -> Shares | None:
+        """The shares of the noise that the parties add to their vectors; None where they add none."""
+        return None
+
     def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
         """Return the role of a data owner, which `owner` makes; `data`, `terms`: as in `party`."""
+        vector = partial(self._noisy, data, coins.randomness)
+        return VectorParty(owner(), terms, self.kind, self.context, vector, encryptor=coins.encryptor)
+
+    def _noisy(self, data: Any, randomness: Randomness) -> IntegerVector:
+        return with_share(self.vector(data), self.party_shares, randomness)
 
     def party(
         self, number: int, signing_key: SigningKey, data: Any, terms: Round, **means: Unpack[RoleMeans]

@@ -7,7 +7,7 @@ projected on, and the directions of own rows, are in docs/theory.md.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -31,7 +31,7 @@ from psephos.curator.methods import (
     statistic_method,
 )
 from psephos.curator.statistic import for_ballots
-from psephos.parties.party import VectorParty, Voter, VotingParty
+from psephos.parties.party import Voter, VotingParty
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
@@ -40,6 +40,7 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.grids.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
 from psephos.protocol.grids.own_data import OWN
+from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
 from psephos.specs.base import OWN_SENT, PARAMETERS_SENT, VOTES_SENT, Array, Coins, Owner, Rows, SumSpec, VectorFormat
@@ -129,6 +130,9 @@ class TallySpec(SumSpec):
     @property
     def group(self) -> int:
         return self.classes - 1
+
+    def vector(self, data: Voter) -> IntegerVector:
+        return self.layout.encode(data.predict_votes(self.auxiliary.samples))
 
     def role(self, owner: Owner, data: Voter, terms: Round, coins: Coins) -> VotingParty:
         voter = owner(classes=range(self.classes), voter=data)
@@ -228,8 +232,8 @@ class _ExactSum(SumSpec):
 class _VectorSum(_ExactSum):
     """A sum of vectors that the parties bring; the `data` of a role are its integers."""
 
-    def role(self, owner: Owner, data: Sequence[int], terms: Round, coins: Coins) -> VectorParty:
-        return VectorParty(owner(), terms, self.kind, self.context, data, encryptor=coins.encryptor)
+    def vector(self, data: IntegerVector) -> IntegerVector:
+        return data
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,15 @@ from psephos.curator.statistic import (
     with_joint_noise,
 )
 from psephos.parties.noise import JointPlan, NoiseFrom, Shares, contributors, holder_shares_of, shares_of
-from psephos.parties.party import RoundParty
-from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
+from psephos.parties.party import RoundParty, labels_of
+from psephos.parties.statistic import entry_range, own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.grids.directions import DirectionGrid
+from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.specs.base import OWN_SENT, VOTES_SENT, Array, Coins, Owner, SumSpec, VectorFormat
@@ -110,7 +111,7 @@ class NoisySumSpec(SumSpec):
 
     @property
     def entries(self) -> VectorFormat:
-        return VectorFormat(self.release_plan.dimension, *entry_range(self.grid, self._party_shares))
+        return VectorFormat(self.release_plan.dimension, *entry_range(self.grid, self.party_shares))
 
     @property
     def sensitivities(self) -> tuple[float, float]:
@@ -123,7 +124,7 @@ class NoisySumSpec(SumSpec):
         if not isinstance(self.grid, DirectionGrid) and ball is None:
             return None
         radius: int = self.grid.maximum if ball is None else ball.radius
-        return radius + (0 if self._party_shares is None else self._party_shares.norm_bound)
+        return radius + (0 if self.party_shares is None else self.party_shares.norm_bound)
 
     @property
     def context(self) -> bytes:
@@ -131,7 +132,7 @@ class NoisySumSpec(SumSpec):
         return digest
 
     @property
-    def _party_shares(self) -> Shares | None:
+    def party_shares(self) -> Shares | None:
         """The shares that the parties add to their vectors; None where they add none."""
         return self.shares if self.noise_from == "parties" else None
 
@@ -155,6 +156,9 @@ class NoisySumSpec(SumSpec):
         seed = self.simulation_seed
         return randomness if seed is None else SimulationRandomness(seed, "noise share", number)
 
+    def vector(self, data: Any) -> IntegerVector:
+        return own_vector(self.grid, *data)
+
     def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
         """See `SumSpec.role`; `data` is the party's `Rows` and, where persons are protected, whose each row is, (n,).
 
@@ -162,7 +166,7 @@ class NoisySumSpec(SumSpec):
         """
         if self.persons and len(tuple(data)) < 3:
             raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
-        return OwnDataParty(owner(), terms, data, self.grid, self._party_shares, **coins._asdict())
+        return super().role(owner, data, terms, coins)
 
     def cost(self, ballots: int) -> Release:
         plan = self.counting(ballots)
@@ -218,13 +222,16 @@ class StatisticSpec(NoisySumSpec):
         l1, l2 = grid_sensitivity(self.grid)
         return l1.value, l2.value
 
-    def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
-        """See `SumSpec.role`; `data` is the party's classifier where the statistic is of votes, else its `Rows`."""
+    def vector(self, data: Any) -> IntegerVector:
+        """See `SumSpec.vector`; `data` is the party's classifier where the statistic is of votes, else its `Rows`."""
         if not self.takes_classifier:
-            return super().role(owner, data, terms, coins)
+            return own_vector(self.grid, *data)
         assert self.auxiliary is not None
-        voter = owner(classes=range(self.grid.classes), voter=data)
-        return StatisticParty(voter, terms, self.auxiliary, self.grid, self._party_shares, **coins._asdict())
+        samples, soft = self.auxiliary.samples, self.release_plan.source == "vote-directions"
+        exact: list[int] = self.grid.contribution(
+            labels_of(data, samples, self.grid.classes) if soft else data.predict_votes(samples)
+        )
+        return exact
 
     def counting(self, ballots: int) -> StatisticPlan:
         """See `NoisySumSpec.counting`; the statistic is that of the mean over the ballots."""

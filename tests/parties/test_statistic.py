@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from psephos.parties.noise import PolyaShares
-from psephos.parties.party import Party, labels_of
-from psephos.parties.statistic import StatisticParty, entry_range, own_vector, with_share
+from psephos.parties.party import labels_of
+from psephos.parties.statistic import entry_range, own_vector, with_share
 from psephos.parties.training import train_whitened
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.own_data import OwnDataGrid, unit_rows
 from psephos.protocol.grids.record import RecordGrid
 from psephos.protocol.grids.statistic import StatisticGrid
 from psephos.protocol.grids.vote_directions import VoteDirectionGrid
-from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.key_setup import setup_keys
+from psephos.specs.noisy import StatisticSpec
+from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 GRID = StatisticGrid(np.array([[1, 2], [3, -4], [5, 6]]), np.array([[0, 1, 0], [0, 0, 1]]))
 CHOICES = np.array([1, 2, 1])
@@ -59,18 +59,15 @@ class Doubtful:
 
 
 def test_a_party_sends_the_direction_of_its_probabilities_and_the_statistic_of_its_votes() -> None:
-    """Of samples on which its votes say nothing; each alone, so that one is not taken for the other."""
-    keys, samples = setup_keys(2, key_bits=512, holders=2, threshold=2, test_key=True), np.eye(3)
+    public = PublicTerms(auxiliary=AuxiliarySet(np.eye(3)), classes=2, parties=2)
     points = np.array([[1, 2], [3, -4], [5, 7]])
     direction, statistic = VoteDirectionGrid(points / 8.0, 2), StatisticGrid(points, np.array([[0, 1]]))
     doubts, votes = np.array([[0.9, 0.1], [0.6, 0.4], [0.1, 0.9]]), np.array([0, 0, 1])
     assert direction.contribution(doubts) != direction.contribution(votes)
-    for grid, exact in ((direction, direction.contribution(doubts)), (statistic, statistic.contribution(votes))):
-        plan = PackingPlan.for_key(keys.threshold_key.key, length=2, addends=2, minimum=-(1 << 24), maximum=1 << 24)
-        round_ = Round("statistic", keys.threshold_key, plan, keys.roster, 2, grid.digest, bytes(16), test_key=True)
-        party = Party(0, keys.signing_keys[0], classes=range(2), voter=Doubtful(doubts, votes))
-        role = StatisticParty(party, round_, samples, grid, None)
-        assert list(role.result(role.start().state)) == exact
+    for method, grid, labels in (("vote-directions", direction, doubts), ("statistic", statistic, votes)):
+        spec = StatisticSpec.plan(replace(public, method=method), PrivacyTerms(epsilon=1.0))
+        spec = replace(spec, release_plan=replace(spec.release_plan, grid=grid))
+        assert list(spec.vector(Doubtful(doubts, votes))) == grid.contribution(labels)
 
 
 @pytest.mark.parametrize(

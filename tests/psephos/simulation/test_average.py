@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from psephos.curator.hamm.rules import averaging_radius
-from psephos.parties.statistic import OwnDataParty
+from psephos.parties.party import VectorParty
 from psephos.protocol.errors import AlreadyCastError
 from psephos.simulation.options import AverageOptions, TallyOptions
 from psephos.simulation.tally import simulate_average, simulate_tally
@@ -75,7 +75,7 @@ def test_sums_with_ballots_that_are_proved_to_be_bounded(method: str, mechanism:
 
 def test_own_data_is_given_to_one_exact_sum() -> None:
     """Asked again in the same round it answers the identical ballot; in another round it refuses."""
-    seen: list[OwnDataParty] = []
+    seen: list[VectorParty] = []
 
     def keep(role):  # type: ignore[no-untyped-def]
         seen.append(role)
@@ -85,11 +85,12 @@ def test_own_data_is_given_to_one_exact_sum() -> None:
     simulate_average(options, roles={"party 0": keep})
     simulate_average(options, roles={"party 0": keep})
     one, two = seen
-    again = OwnDataParty(one.party, one.round, two._rows, two._grid, None)._start()
+    asked = (one.kind, one.round.context)
+    again = VectorParty(one.party, one.round, *asked, two._values)._start()
     assert again.posts == one._start().posts
     other = replace(one.round, nonce=two.round.nonce)
     with pytest.raises(AlreadyCastError):
-        OwnDataParty(one.party, other, one._rows, one._grid, None)._start()
+        VectorParty(one.party, other, *asked, one._values)._start()
 
 
 def test_a_journal_keeps_the_salt(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -17,12 +17,10 @@ from psephos.curator.statistic import fit_statistic, plan_statistic, release_sum
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
-from psephos.parties.party import labels_of
 from psephos.parties.statistic import own_vector
 from psephos.progress import silent
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import TooFewBallotsError
-from psephos.protocol.grids.vote_directions import VoteDirectionGrid
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import sums
 from psephos.simulation.options import TallyOptions
@@ -166,23 +164,13 @@ def test_the_holders_noise_is_in_every_opened_sum(mechanism: Any, recorded: bool
         assert round_.confirmations == 4
         assert factory.spec.shares.contributors == 3
         assert factory.spec.shares.parties == 5
-        exact = np.sum([role_vector(factory, number) for number in range(7)], axis=0)
+        exact = np.sum([factory.spec.vector(factory.data[number]) for number in range(7)], axis=0)
         assert (np.array(opened.sums) != exact).any()
         assert abs(np.array(opened.sums) - exact).max() <= 5 * factory.spec.shares.bound
         released, signal = factory.spec.statistic(opened), result.privacy[name.split()[-1]].signal
         noise = noise_energy(released.plan.mechanism, released.plan.unit, 5 / 3).mean
         assert signal is not None
         assert signal.share == pytest.approx(max(0.0, 1 - noise / float((released.T**2).sum())), abs=1e-4)
-
-
-def role_vector(factory: Any, number: int) -> list[int]:
-    """Return a party's vector, which has no noise in it."""
-    grid, data = factory.spec.release_plan.grid, factory.data[number]
-    if factory.spec.takes_classifier:
-        samples = factory.spec.auxiliary.samples
-        soft = isinstance(grid, VoteDirectionGrid)
-        return grid.contribution(labels_of(data, samples, grid.classes) if soft else data.predict_votes(samples))
-    return own_vector(grid, *data)
 
 
 def test_a_continued_run_opens_the_noise_that_the_holders_posted(tmp_path: Path) -> None:
