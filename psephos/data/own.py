@@ -75,7 +75,9 @@ class TableOptions(Options):
         "file.",
     )
     schema: str | None = _option(
-        None, "A TOML file with the columns, their ranges and values, and the classes, in place of public rows."
+        None,
+        "A TOML file with the columns, their ranges and values, and the classes, in place of public rows; or a Table "
+        "Schema (*.json).",
     )
     classes: tuple[str, ...] = _option(
         (), "Names of the classes.", shown="of the schema, or of the public rows", name=True
@@ -157,7 +159,8 @@ class OwnTable:
         self.name, self._options = path.name, options
         self._schema: Schema | None = None
         if options.schema is not None:
-            self._schema = read_schema(Path(options.schema).expanduser())
+            others = (*_special_columns(options), *options.ignore)
+            self._schema = read_schema(Path(options.schema).expanduser(), options.label, others)
         table = read_table(path) if frames is None else cells_of(frames.rows)
         self._frames, self._digest = frames, b""
         if frames is not None:

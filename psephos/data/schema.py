@@ -106,15 +106,17 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
 _SCHEMA_STREAM = 3  # number of the random stream of a run's seed that draws samples from a schema
 
 
-def read_schema(path: Path) -> Schema:
-    """Read a schema from a TOML file (docs/own-data.md has an example).
+def read_schema(path: Path, label: str | None = None, others: Sequence[str] = ()) -> Schema:
+    """Read a schema from a TOML file (docs/own-data.md has an example), or a Table Schema from a file `*.json`.
 
+    `label`, `others`: of a Table Schema, the column whose values are the classes, and those that are no features.
     Raises DataSetMissingError if there is no such file, or DataError, which names the field, if it is no schema.
     """
     if not path.is_file():
         raise DataSetMissingError(f"there is no file {path}: name the file of the schema")
     try:
-        schema = _schema(parse_toml(read_text(path, MOST_BYTES)))
+        text = read_text(path, MOST_BYTES)
+        schema = _schema(_described(text, label, others) if path.suffix == ".json" else parse_toml(text))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -124,6 +126,59 @@ def read_schema(path: Path) -> Schema:
     if (width := len(schema.encoding.features)) > WIDEST:
         raise DataError(f"{path} describes {width:,} features, one for each value of text; at most {WIDEST:,} are used")
     return schema
+
+
+class _Constraints(Struct, frozen=True):
+    minimum: Finite | str | None = None
+    maximum: Finite | str | None = None
+    enum: tuple[str | int | float | bool, ...] = ()
+
+
+class _Field(Struct, frozen=True):
+    name: str
+    type: str = "string"
+    constraints: _Constraints = _Constraints()
+
+
+class _TableSchema(Struct, frozen=True):
+    fields: tuple[_Field, ...]
+
+
+def _described(text: str, label: str | None, others: Sequence[str]) -> dict[str, Any]:
+    """Return what the TOML file would say for a Table Schema (specs.frictionlessdata.io/table-schema), JSON.
+
+    Raises ValueError for a field that says too little.
+    """
+    try:
+        fields = msgspec.json.decode(text, type=_TableSchema).fields
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    columns: dict[str, Any] = {}
+    classes: list[str] = []
+    for field in fields:
+        name, limits = plain(field.name), field.constraints
+        if name in columns:
+            raise ValueError("two fields have the same name")
+        if name == label:
+            classes = [str(value) for value in limits.enum]
+        elif name not in others:
+            columns[name] = _described_column(name, field.type, limits)
+    return {"columns": columns, "classes": classes}
+
+
+def _described_column(name: str, kind: str, limits: _Constraints) -> dict[str, Any]:
+    if limits.enum:
+        return {"kind": "text", "values": [str(value) for value in limits.enum]}
+    if kind == "boolean":  # as `canonical` reads its cells
+        return {"kind": "number", "minimum": 0, "maximum": 1}
+    if kind == "string":
+        raise ValueError(f"the field {name!r} is text and does not list its values: give its constraints an enum")
+    if limits.minimum is None or limits.maximum is None:
+        raise ValueError(f"the field {name!r} has no range: give its constraints a minimum and a maximum")
+    known = {"number": "number", "integer": "number", "year": "number", "date": "date"}
+    if kind not in known:
+        raise ValueError(f"the field {name!r} is of type {kind}: describe it as {', '.join(known)}, boolean or string")
+    return {"kind": known[kind], "minimum": limits.minimum, "maximum": limits.maximum}
 
 
 def _schema(document: dict[str, Any]) -> Schema:

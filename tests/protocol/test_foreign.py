@@ -20,8 +20,15 @@ from psephos.released import load_model
 from psephos.results.write import report_from_json
 from psephos.study.identity import IdentityCard
 
+
+def _table_schema(path: Path) -> Any:
+    (link := path.with_suffix(".json")).symlink_to(path)
+    return read_schema(link)
+
+
 READERS: dict[str, Callable[[Path], Any]] = {
     "schema": read_schema,
+    "table schema": _table_schema,
     "card": IdentityCard.read,
     "study": Study.read,
     "model": load_model,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,6 +244,30 @@ def test_public_rows_beside_a_schema_are_encoded_by_it(tmp_path: Path) -> None:
 def test_a_schema_that_does_not_fit_the_table_is_refused(tmp_path: Path, schema: str) -> None:
     with pytest.raises(DataError):
         OwnTable(by_schema(shops(tmp_path / "t.csv"), schema))
+
+
+def test_a_table_schema_is_read_as_ours_is(tmp_path: Path) -> None:
+    fields: list[dict[str, Any]] = [
+        {"name": "shop", "type": "string"},
+        {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 90, "required": True}},
+        {"name": "city", "constraints": {"enum": ["Lima", "Oslo"]}},
+        {"name": "tier", "type": "string", "constraints": {"enum": list(TIERS)}},
+    ]
+
+    private = shops(tmp_path / "t.csv")
+
+    def table(fields: list[dict[str, Any]]) -> OwnTable:
+        described = json.dumps({"fields": fields, "missingValues": ["", "NA"]})
+        path = str(written(tmp_path / "schema.json", described))
+        return OwnTable(options(private, public=None, schema=path))
+
+    ours, theirs = (one.deal(4, seed=3) for one in (OwnTable(by_schema(private)), table(fields)))
+    assert theirs.encoding == ours.encoding
+    assert theirs.dataset.classes == ours.dataset.classes == TIERS
+    assert (theirs.X_auxiliary == ours.X_auxiliary).all()
+    for change in ({"type": "string"}, {"type": "geopoint"}, {"constraints": {"minimum": 18}}, {"name": "city"}):
+        with pytest.raises(DataError):
+            table([fields[0], fields[1] | {"constraints": {"minimum": 18, "maximum": 90}} | change, *fields[2:]])
 
 
 # -- what cannot be dealt
