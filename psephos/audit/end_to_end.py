@@ -661,6 +661,7 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         command("run --method rehearsed", epsilon=(60.0,)),
         command("run --method rehearsed --mechanism gaussian", epsilon=(30.0,)),
         command("study rehearsed", epsilon=60.0),
+        command("study head --radius 4 --dropouts 1", delta=1e-6),
         Pipeline("run, with nothing named as public", run_job, without_public=True, refuses=True),
         Pipeline("run --schema", run_by_schema, without_public=True),
         command("run --method auto", anyway=False, epsilon=(60.0,)),

@@ -78,7 +78,10 @@ def join(  # wide: a command's options
         str | None, typer.Option(help="The classifier that it trains on its rows.", show_default="logistic")
     ] = None,
     voter: Annotated[
-        str | None, typer.Option(help="A trained classifier instead: PATH.py:OBJECT or MODULE:OBJECT.")
+        str | None,
+        typer.Option(
+            help="A trained classifier instead: PATH.py:OBJECT or MODULE:OBJECT; under head a table of its parameters."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Directory for the released model.", show_default="in the identity's")

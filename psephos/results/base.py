@@ -32,6 +32,7 @@ METHODS = {
     "vote": "Hamm's weighted ERM, majority labels",
     "soft": "Hamm's weighted ERM, soft labels",
     "avg": "average of the parties' parameters",
+    "mean": "mean of the parties' own linear classifiers, each clipped",
     "statistic": "linear statistic of the votes",
     "vote-directions": "directions of the parties' votes, each of norm 1",
     "own-data": "statistic of the parties' own rows",

@@ -121,6 +121,7 @@ class Spec(ABC):
         opens: a noisy sum; or the exact one, of votes or of other vectors, where the curator adds the noise.
         unit: the unit of privacy: "party" or "record".
         secrets: what must not leak; an audit tests each of them (`psephos.audit`).
+        linear: whether a party's classifier must be linear, since its parameters are summed.
         keyed: whether key holders open sums; otherwise there is no key.
         numeric: whether the label is always a number.
         evaluates: whether a public model is evaluated, which a study states.
@@ -139,6 +140,7 @@ class Spec(ABC):
     opens: ClassVar[Literal["noisy", "counts", "sum"]] = "noisy"
     unit: ClassVar[str] = "party"
     secrets: ClassVar[tuple[Secret, ...]]
+    linear: ClassVar[bool] = False
     keyed: ClassVar[bool] = True
     numeric: ClassVar[bool] = False
     evaluates: ClassVar[bool] = False

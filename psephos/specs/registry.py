@@ -17,6 +17,7 @@ from psephos.protocol.privacy.unit import Changes, PrivacyUnit
 from psephos.protocol.study.study import Study
 from psephos.specs.base import Participants, Spec
 from psephos.specs.exact import AverageSpec, TallySpec
+from psephos.specs.head import HeadSpec
 from psephos.specs.noisy import StatisticSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
@@ -27,6 +28,7 @@ SPECS: dict[str, type[Spec]] = {
     "tally": TallySpec,
     "statistic": StatisticSpec,
     "average": AverageSpec,
+    "head": HeadSpec,
     "rehearsed": RehearsedSpec,
     "record": RecordSpec,
     "regression": RegressionSpec,

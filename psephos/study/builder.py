@@ -216,7 +216,8 @@ def _read_files(options: NewOptions, kind: type[Spec]) -> tuple[PublicSamples, M
         known = encoding.map is not None and encoding.columns == samples.encoding.columns
         return (samples.mapped(encoding.map, ()) if known and encoding.map else samples), evaluated
     labels = samples.labels(options.classes)
-    fitted = fit_features(options.features, samples.inputs, labels, len(options.classes))
+    features = "linear" if kind.linear and options.features == "auto" else options.features
+    fitted = fit_features(features, samples.inputs, labels, len(options.classes))
     if fitted.map is not None:
         samples = samples.mapped(fitted.map, options.classes)
     return replace(samples, note=fitted.note), None

@@ -31,7 +31,8 @@ from psephos.study.samples import PublicSamples
 class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The files of a member, as absolute paths, and what it votes with.
 
-    `learner`: the classifier that it trains on `data`; `voter`: PATH.py:OBJECT or MODULE:OBJECT in place of both.
+    `learner`: the classifier that it trains on `data`; `voter`: PATH.py:OBJECT, MODULE:OBJECT or a table of parameters
+    in place of both.
     `again`: whether it contributes although another study's exact sum has the same (`Identity.charge`).
     """
 
@@ -46,8 +47,10 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def absolute_voter(name: str) -> str:
-    """Return PATH.py:OBJECT with an absolute path, and MODULE:OBJECT as it is."""
+    """Return PATH.py:OBJECT, or the file of a table, with an absolute path, and MODULE:OBJECT as it is."""
     file, _, attribute = name.rpartition(":")
+    if not file:
+        return str(Path(name).expanduser().absolute())
     return f"{Path(file).expanduser().absolute()}:{attribute}" if file.endswith(".py") else name
 
 
@@ -128,10 +131,13 @@ class PartyInput:
 
     def check(self) -> str:
         """Check, before the vote, that nothing keeps the party from voting, and describe what votes."""
-        settings = self._settings()
-        takes_classifier = self._spec().takes_classifier
-        if settings.voter and takes_classifier:
+        settings, spec = self._settings(), self._spec()
+        takes_classifier = spec.takes_classifier
+        if spec.linear:
+            spec.vector(self.parameters)
+        elif settings.voter and takes_classifier:
             load_voter(settings.voter)
+        if settings.voter and takes_classifier:
             return settings.voter
         rows, _ = self._rows()
         if column := protected_by(self._study).of:
@@ -148,6 +154,16 @@ class PartyInput:
         """Train, and return the probabilities of the classes of X, float64 (N, K); None where there are none."""
         predict = getattr(self._voter(X), "predict_probabilities", None)
         return predict(X) if callable(predict) else None
+
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """The parameters of a linear classifier of scaled rows, (K, d) or, for two classes, (d,)."""
+        settings, samples = self._settings(), self._samples()
+        if settings.voter:
+            return samples.head(self._study, Path(settings.voter))
+        learner: Any = self._voter(samples.auxiliary.samples)
+        weights: NDArray[np.float64] = learner.parameters
+        return weights
 
     def _voter(self, X: NDArray[np.float64]) -> Voter:
         """Return the party's own classifier of samples such as X, float64 (N, d)."""

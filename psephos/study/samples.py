@@ -91,7 +91,7 @@ class PublicSamples:
         cells = tuple(map(str, table[label])) if label in table.columns else ()
         numbers: tuple[float, ...] = ()
         if predicts_number and cells:
-            numbers = tuple(_label_numbers(table[label], path, optional=True).tolist())
+            numbers = tuple(_finite_numbers(table[label], path, optional=True).tolist())
         return cls(encoding, scaler, rows, rows, auxiliary, tuple(cautions), cells, numbers)
 
     @classmethod
@@ -185,7 +185,7 @@ class PublicSamples:
             holds = "number to predict" if study.predicts_number else "study's classes"
             raise DataError(f"{path} has no column {study.label!r}, which contains the {holds}")
         if study.predicts_number:
-            numbers = _label_numbers(table[study.label], path)
+            numbers = _finite_numbers(table[study.label], path)
             return self.scaler.transform(self.encoding.apply(table)), numbers
         classes: pd.Series[Any] = table[study.label].map(places_of(study.classes))
         if (foreign := classes.isna()).any():
@@ -194,6 +194,27 @@ class PublicSamples:
                 f"({', '.join(study.classes)})"
             )
         return self.scaler.transform(self.encoding.apply(table)), classes.to_numpy(dtype=np.int64)
+
+    def head(self, study: Study, path: Path) -> NDArray[np.float64]:
+        """Return a party's own linear classifier, of scaled rows, float64 (K, d), from a table of its parameters.
+
+        A row has a class, in the column of the label, and the coefficient of each of the `features`, the constant
+        included; a class without a row scores 0. Raises DataError for other columns or classes, or no finite number.
+        """
+        table, names = read_table(path), [study.label, *self.features]
+        if sorted(table.columns) != sorted(names):
+            wrong = min(set(names) ^ set(table.columns))
+            raise DataError(f"{path} must have the columns {', '.join(names)}, and {wrong!r} is missing or no such one")
+        classes = table[study.label].map(places_of(study.classes))
+        if (refused := classes.isna() | classes.duplicated()).any():
+            raise DataError(
+                f"{path}, {first_row(table[study.label][refused])}: the {study.label} is none of the study's classes "
+                f"({', '.join(study.classes)}), or has two rows"
+            )
+        weights = np.zeros((len(study.classes), len(self.features)))
+        for place, name in enumerate(self.features):
+            weights[classes.to_numpy(dtype=np.int64), place] = _finite_numbers(table[name], path)
+        return self.scaler.unfold(weights[:, :-1], weights[:, -1])
 
     @staticmethod
     def persons(column: str, path: Path) -> NDArray[np.int64]:
@@ -223,8 +244,8 @@ def _scaled(rows: NDArray[np.float64], predicts_number: bool) -> tuple[PublicSca
     return scaler, AuxiliarySet(np.trunc(scaler.transform(rows) / _PITCH) * _PITCH)
 
 
-def _label_numbers(cells: pd.Series[Any], path: Path, *, optional: bool = False) -> NDArray[np.float64]:
-    """Return the numbers in the column of a numeric label, float64 (n,); NaN for an empty cell, where it may be empty.
+def _finite_numbers(cells: pd.Series[Any], path: Path, *, optional: bool = False) -> NDArray[np.float64]:
+    """Return the numbers in a column, float64 (n,); NaN for an empty cell, where it may be empty.
 
     Raises DataError, which names the line and not the cell, for one that may not be empty or is no finite number.
     """

@@ -34,7 +34,7 @@ CEREMONY = {
     ("holder", BOARD, kind) for kind in CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT, Kind.FAILED_CEREMONY}
 }
 """Of an honest one; each part of the seed contributions is encrypted for one holder within the message."""
-OF_ONE_SUM = ("tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation")
+OF_ONE_SUM = ("tally", "statistic", "average", "head", "rehearsed", "record", "regression", "evaluation")
 MESSAGES: dict[str, set[Message]] = {
     **dict.fromkeys(OF_ONE_SUM, SUM | TO_THE_CURATOR),
     "psgd": SUM | TO_EVERYBODY | {("curator", BOARD, Kind.ANNOUNCEMENT), ("holder", BOARD, Kind.PUBLISHED_SUM)},

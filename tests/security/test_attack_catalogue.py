@@ -20,6 +20,7 @@ ATTACKS = {
     "tally": liars.ATTACKS,
     "statistic": SUMS["statistic"].requests,
     "rehearsed": SUMS["rehearsed"].requests,
+    "head": SUMS["rehearsed-gaussian"].requests,  # its round is that of a step in a ball
     "record": SUMS["record"].requests,
     "regression": SUMS["record"].requests,  # its round is that of a record step
     "evaluation": SUMS["evaluation"].requests,

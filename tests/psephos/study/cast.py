@@ -51,6 +51,12 @@ class FixedVotes:
     def predict_votes(self, X: Any) -> Any:
         return self.votes
 
+    @property
+    def parameters(self) -> Array:
+        """Of a linear classifier of `SAMPLES / FEATURES` classes."""
+        weights: Array = self.votes.reshape(-1, FEATURES) - 0.3
+        return weights
+
 
 def unit(generator: np.random.Generator, rows: int) -> Array:
     """Return rows of length 1 whose last feature is positive, as that of the constant is."""
@@ -174,6 +180,13 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
             "minimum_ballots": parties,
         },
+        "head": {
+            "method": "mean",
+            "delta": 1e-6,
+            "proofs": "valid",
+            "parameters": {"radius": 1.5, "dropouts": 1, "noise_from": "holders"},
+            "minimum_ballots": parties - 1,
+        },
         "rehearsed": {
             "method": "rehearsed",
             "public": True,
@@ -264,6 +277,7 @@ ALL = (
     "tally",
     "statistic",
     "average",
+    "head",
     "rehearsed",
     "record",
     "regression",
@@ -357,6 +371,8 @@ class Cast:
             w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
             return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
         grid = self.spec.release_plan.grid  # type: ignore[attr-defined]
+        if study.method == "mean":
+            return list(grid.contribution(own.parameters))
         return list(
             own_vector(grid, *own)
             if isinstance(grid, OwnDataGrid | LocalStepGrid | RowGrid)

@@ -43,11 +43,11 @@ from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.specs.base import Spec
 from psephos.specs.exact import OwnDataSpec
-from psephos.specs.noisy import StatisticSpec
+from psephos.specs.noisy import NoisySumSpec, StatisticSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import participants_of, spec_of
-from psephos.specs.rows import EvaluationSpec, RecordSpec, RehearsedSpec
+from psephos.specs.rows import EvaluationSpec, RecordSpec
 from psephos.specs.terms import StudyTerms, encode_coordinates
 from psephos.study import verify
 from psephos.study.consent import describe_study
@@ -239,6 +239,7 @@ def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
         "statistic, noise of holders",
         "average",
         "average, own data",
+        "head",
         "record, three classes",
         "regression, party",
         "evaluation, number",
@@ -406,6 +407,10 @@ def changed(what: str, **fields: Any) -> Study:
         ("statistic", {}, {"coordinates": encode_coordinates(np.full((4, 1), np.inf))}),
         ("statistic", {}, {"colluders": 1.0}),
         ("statistic", {"colluders": 1}, {"surprise": 1}),
+        ("head", {"radius": 2.0**20}, {"radius": 2.0**21}),
+        ("head", {"radius": 2.0**-20}, {"radius": 0.0}),
+        ("head", {"radius": 1}, {"radius": float("nan")}),
+        ("head", {"noise_from": "parties"}, {"noise_from": "curator"}),
         ("record", {"rows": 1}, {"rows": 0}),
         ("record", {"labelled": 0}, {"labelled": -1}),
         ("record", {}, {"neighbours": "replace"}),
@@ -487,7 +492,7 @@ def test_samples_that_do_not_match_the_study_are_refused(fields: dict[str, Any])
 def test_a_party_sends_its_vector_and_all_of_its_share_of_the_noise(what: str) -> None:
     """The audit compares vectors without noise, so it would not see a part of a share."""
     cast, spec = DealtCast(what), DealtCast(what).spec
-    assert isinstance(spec, StatisticSpec | RehearsedSpec | RecordSpec | EvaluationSpec)
+    assert isinstance(spec, NoisySumSpec)
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
     given = spec.prepare(cast.own(2)), cast.agreed(key)
     role: Any = spec.party(2, cast.made.keys["party 2"], *given, randomness=SimulationRandomness(1, what))

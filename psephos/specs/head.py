@@ -1,0 +1,97 @@
+"""The mean of linear classifiers that the parties bring, with noise in shares, for privacy of a party."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.noise_plan import NoisePlan, certified, joint_noise
+from psephos.curator.statistic import grid_sensitivity
+from psephos.progress import Progress, silent
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.grids.directions import FIXED_POINT
+from psephos.protocol.grids.head import HeadGrid
+from psephos.protocol.paillier.packing import IntegerVector
+from psephos.specs.base import Array
+from psephos.specs.noisy import NoisySumSpec
+from psephos.specs.secrets import CLASSIFIER, DATA, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
+from psephos.specs.terms import PrivacyTerms, PublicTerms
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeadPlan(NoisePlan):
+    """The public parameters of a mean of heads."""
+
+    grid: HeadGrid
+
+    event_name: ClassVar[str] = "mean of heads"
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Sensitivity of the mean: 2 radius/M in L2."""
+        return replace(self.bound, value=self.bound.value * self.grid.radius / (self.grid.maximum * self.parties))
+
+
+@dataclass(frozen=True)
+class HeadSpec(NoisySumSpec):
+    """The mean of the parties' linear classifiers, each clipped to a ball of a public radius (docs/theory.md)."""
+
+    methods = ("mean",)
+    summand = "linear classifiers that parties bring"
+    sends: ClassVar[Mapping[str, str]] = {
+        "mean": "Each party sends the parameters of its own linear classifier, clipped to a ball of a public radius."
+    }
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "radius": float,
+        **NoisySumSpec.parameters,
+        "noise_from": "parties",
+    }
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
+    linear = True
+
+    release_plan: HeadPlan
+
+    @classmethod
+    def plan(cls, public: PublicTerms, privacy: PrivacyTerms, progress: Progress = silent) -> Self:
+        if privacy.epsilon is None or not privacy.delta:
+            raise InvalidParameter(
+                "heads in a ball take discrete Gaussian noise, and delta is 0: choose a delta, such as 1e-6"
+            )
+        grid = HeadGrid(public.samples.shape[1], public.classes, public.required("radius"))
+        l1, l2 = certified(grid_sensitivity(grid))
+        plan = HeadPlan(
+            grid=grid,
+            parties=public.parties,
+            l1=l1,
+            l2=l2,
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
+            mechanism=joint_noise(grid.norm, l2.value, privacy.epsilon, privacy.delta, grid.length),
+        )
+        return cls.private(plan, privacy)
+
+    @property
+    def takes_classifier(self) -> bool:
+        return True
+
+    def prepare(self, own: Any) -> Array:
+        """Return the weights of the party's classifier, (K, d) or, for two classes, (d,)."""
+        weights: Array = own.parameters
+        return weights
+
+    def vector(self, data: Array) -> IntegerVector:
+        return self.release_plan.grid.contribution(data)
+
+    def counting(self, ballots: int) -> HeadPlan:
+        return replace(self.release_plan, inflation=self.inflation(ballots), parties=ballots)
+
+    def fitted(self, opened: OpenedSum) -> Array:
+        self.release_plan.values(opened.sums)
+        return self.release_plan.grid.head(FIXED_POINT.mean(opened.sums, opened.ballots))
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        return {"radius": self.release_plan.grid.radius}
