@@ -126,7 +126,10 @@ def main(names: list[str]) -> None:
     drawn = {"demo": demo, "epsilon_curve": epsilon_curve, "clinics": clinics, "hospitals": hospitals}
     drawn |= {"rings": rings, "hamm2016": hamm2016}
     drawn["reading_a_view"] = lambda: terminal(stored("reading_a_view"), "reading_a_view.ipynb")
-    for path in (DOCS / "examples" / "one_round.py", *sorted((DOCS / "examples" / "attacks").glob("*.py"))):
+    for path in (
+        *(DOCS / "examples" / name for name in ("heads.py", "one_round.py")),
+        *sorted((DOCS / "examples" / "attacks").glob("*.py")),
+    ):
         drawn[path.stem] = lambda path=path: terminal(printed([sys.executable, str(path)]), path.name)  # type: ignore[misc]
     for name in names or drawn:
         (ASSETS / f"{name}.svg").write_text(drawn[name](), encoding="utf-8")
