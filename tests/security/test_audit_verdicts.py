@@ -25,14 +25,12 @@ OTHER = {"pathak-public-bound": 60, "pathak-printed": 24, "pathak-all-pairs": 24
 the paper's own, which each view shows."""
 FEW_VIEWS = 8
 """Every check runs, and only coarse leaks are seen. Attacks are in test_attack_catalogue.py."""
-FEW = ("ceremony", "tally", "statistic", "pathak-public-bound", "psgd")
-"""One protocol of each family, with few views."""
 
 
 @pytest.mark.parametrize(
     ("name", "views"),
     [
-        *(pytest.param(name, FEW_VIEWS, marks=[pytest.mark.slow] * (name != "statistic")) for name in FEW),
+        ("statistic", FEW_VIEWS),
         *(pytest.param(name, OTHER.get(name, VIEWS), marks=pytest.mark.statistical) for name in PROTOCOLS),
     ],
 )

@@ -222,7 +222,7 @@ def test_no_connection_is_left_to_a_server_that_stops_answering(secure: bool, tm
         address = f"tls://127.0.0.1:{port}?ca={tmp_path / 'ca.pem'}" if secure else f"nats://127.0.0.1:{port}"
         before = sockets()
         with pytest.raises(BoardError):
-            NatsBoard(address, bytes(32), timeout=1)
+            NatsBoard(address, bytes(32), timeout=0.5)
         assert len(sockets() - before) == 1, "the server's end of it only"
 
 
@@ -345,7 +345,7 @@ def test_three_replicating_servers_lose_nothing_when_one_is_killed(server: Study
         until = time.monotonic() + 30
         while True:
             try:
-                client = NatsBoard(address, server.session, name, server.keys[name], timeout=5)
+                client = NatsBoard(address, server.session, name, server.keys[name], timeout=2)
             except BoardError:  # no leader yet
                 assert time.monotonic() < until
                 continue

@@ -10,7 +10,9 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -170,6 +172,12 @@ def dealt(kind: type[TableOptions], path: Path) -> tuple[OwnTable, Split]:
     return own, own.deal(len(own.owners), 3, by_content=True)
 
 
+@cache
+def before_the_change(writer: Writer, kind: type[TableOptions]) -> tuple[OwnTable, Split]:
+    with TemporaryDirectory() as folder:
+        return dealt(kind, writer(table(), Path(folder)))
+
+
 def rows(split: Split) -> Counter[tuple[bytes, int, bool]]:
     """What each private row is: its values and class, and whether it is held out."""
     X, y = split.dataset.X_train + 0.0, split.dataset.y_train
@@ -183,7 +191,7 @@ def rows(split: Split) -> Counter[tuple[bytes, int, bool]]:
 def test_one_row_changes_how_no_other_row_is_read(
     writer: Writer, kind: type[TableOptions], change: str, tmp_path: Path
 ) -> None:
-    before, first = dealt(kind, writer(table(), tmp_path))
+    before, first = before_the_change(writer, kind)
     after, second = dealt(kind, writer(CHANGES[change](table()), tmp_path))
     for name in ("encoding", "cautions"):
         assert getattr(first, name) == getattr(second, name)

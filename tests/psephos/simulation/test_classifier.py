@@ -55,11 +55,12 @@ own = {"X": X[80:], "y": y[80:], "groups": clinics[80:]}
 def fitted(method: str = "own-data", epsilon: float = 5.0, **more: Any) -> PrivateFederatedClassifier:
     options = {**SEEDED, **more.pop("options", {})}
     rows = {name: more.pop(name) for name in ("X", "y", "groups", "public") if name in more}
-    model = PrivateFederatedClassifier(method=method, epsilon=epsilon, options=options, **more)
-    return model.fit(**{**own, "public": public, **rows})
+    made: dict[str, Any] = {"features": "linear", **more}
+    return PrivateFederatedClassifier(method=method, epsilon=epsilon, options=options, **made).fit(
+        **{**own, "public": public, **rows}
+    )
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize(
     ("method", "more"),
     [
@@ -73,7 +74,7 @@ def fitted(method: str = "own-data", epsilon: float = 5.0, **more: Any) -> Priva
         ("own-data", {"absent": 0.2, "dropouts": 1}),
     ],
 )
-def test_the_release_is_that_of_the_command(method: str, more: dict[str, Any], encrypted: bool, tmp_path: Path) -> None:
+def test_the_release_is_that_of_the_command(method: str, more: dict[str, Any], tmp_path: Path) -> None:
     """The same votes, sums and noise of the seed, the same cost, in the clear as well as under encryption."""
     X[80:].assign(y=y[80:], clinic=clinics[80:]).to_csv(tmp_path / "own.csv", index=False)
     # A step is taken only from public labels that are doubtful enough.
@@ -83,12 +84,13 @@ def test_the_release_is_that_of_the_command(method: str, more: dict[str, Any], e
     more = {"unit": "party", "epsilon": 5.0, **more}
     job = Job(JobOptions(**named, **SEEDED, method=method, held_out=0.0, **more))
     expected = job.model(job.run())
-    own_options = {name: more.pop(name) for name in ("unit", "epsilon")}
-    model = fitted(method, **own_options, public=(X[:80], given), encrypted=encrypted, options=more)
-    assert model.release_.model == expected
-    assert expected.encoding.map is not None
-    assert (model.cost_.epsilon, model.cost_.unit) == (own_options["epsilon"], expected.release.protects)
-    assert model.score(own["X"], own["y"]) == model.release_.score(own["X"], own["y"])
+    own_options = {name: more.pop(name) for name in ("unit", "epsilon")} | {"features": "auto"}
+    for encrypted in (False, True):
+        model = fitted(method, **own_options, public=(X[:80], given), encrypted=encrypted, options=more)
+        assert model.release_.model == expected
+        assert expected.encoding.map is not None
+        assert (model.cost_.epsilon, model.cost_.unit) == (own_options["epsilon"], expected.release.protects)
+        assert model.score(own["X"], own["y"]) == model.release_.score(own["X"], own["y"])
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ DOES_NOT_APPLY = {
     "check_array_api_input": "is skipped without the variable SCIPY_ARRAY_API",
 }
 CHECKED = PrivateFederatedClassifier(
-    method="whitened", epsilon=60, public=0.7, parties=3, encrypted=False, options=SEEDED
+    method="whitened", epsilon=60, features="linear", public=0.7, parties=3, encrypted=False, options=SEEDED
 )
 
 
@@ -281,7 +283,13 @@ def test_checks_of_scikit_learn(check: Any) -> None:
 
 def test_cross_validation_search_and_pipelines() -> None:
     model = PrivateFederatedClassifier(
-        "tree", method="statistic", epsilon=30.0, public=public, encrypted=False, options={**SEEDED, "holders": 2}
+        "tree",
+        method="statistic",
+        epsilon=30.0,
+        features="linear",
+        public=public,
+        encrypted=False,
+        options={**SEEDED, "holders": 2},
     )
     folds = {"cv": GroupKFold(2), "groups": own["groups"], "params": {"groups": own["groups"]}}
     with pytest.warns(ReleaseWarning) as warned:
