@@ -162,7 +162,7 @@ def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callabl
         if (progress := _progress(folder)) != reported:
             reported = progress
             say(f"{time.monotonic() - start:4.0f} s  {progress}")
-        time.sleep(1.0)
+        time.sleep(0.2)
 
 
 def _progress(folder: Path) -> str:

@@ -52,22 +52,8 @@ def options(path: Path, **more: Any) -> JobOptions:
 def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
     """A process of its own, with a key that protects."""
     path, out = patients(tmp_path / "patients.csv"), tmp_path / "out"
-    arguments = [
-        "--label",
-        "outcome",
-        "--party",
-        "hospital",
-        "--public",
-        "8",
-        "--ignore",
-        "number",
-        "--epsilon",
-        "60",
-        "--method",
-        "whitened",
-        "--anyway",
-    ]
-    command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *arguments, "--key-bits", "2048"]
+    words = "--label outcome --party hospital --public 8 --ignore number --epsilon 60 --method whitened --anyway"
+    command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *words.split(), "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
     begun = "One whitened classifier, private for each of 8 parties at epsilon 60, delta 5.42e-20: right on "
     assert begun in " ".join(done.stdout.split())
