@@ -32,7 +32,8 @@ class HeadPlan(NoisePlan):
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the mean: 2 radius/M in L2."""
-        return replace(self.bound, value=self.bound.value * self.grid.radius / (self.grid.maximum * self.parties))
+        value = self.bound.value * self.grid.radius / (self.grid.maximum * self.parties)
+        return replace(self.bound, value=value, source="2 radius/M, heads clipped to the radius")
 
 
 @dataclass(frozen=True)

@@ -428,6 +428,8 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a calibrated weight": ("evaluation, calibrated", weight(0, 1)),
     "a weight of an evaluated prediction": ("evaluation, number", weight(0, 1)),
     "a weight of a rehearsed step": ("rehearsed, two classes", weight(0, 1)),
+    "a weight of a mean of heads": ("head", weight(2, 1)),
+    "a weight of a mean of heads of two classes": ("head, two classes", weight(0, -1)),
 }
 
 OF_STUDY: dict[str, tuple[str, str, str]] = {
@@ -436,6 +438,7 @@ OF_STUDY: dict[str, tuple[str, str, str]] = {
     "minimum of ballots": ("tally", r"minimum_ballots = .*", "minimum_ballots = 2"),
     "samples": ("average", r'public_table = ".*"', f'public_table = "{"00" * 32}"'),
     "parameters": ("pathak", r"smallest_size = .*", "smallest_size = 7"),
+    "a radius": ("head", r"radius = 1.75", "radius = 1.5"),
     "a holder": ("statistic", r"holder = 3", "holder = 0"),
     "format": ("statistic", r"psephos_study = 2", "psephos_study = 1"),
     "protocol": ("record", r'protocol = "record"', 'protocol = "shuffle"'),

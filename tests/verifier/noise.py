@@ -180,6 +180,12 @@ class Plan(Released):
         self.colluders = int(self.given.get("colluders", max(0, study.threshold - 1)))
         self.laplace = study.delta == 0
 
+    def given_to_holders(self) -> bool:
+        """Whether the study says that the key holders add the noise."""
+        source = self.given.get("noise_from", "parties")
+        require(source in ("parties", "holders"), "nobody else adds noise")
+        return bool(source == "holders")
+
     @property
     def context(self) -> bytes:
         """The digest of what the vectors mean."""
@@ -297,9 +303,7 @@ class Statistic(Plan):
         self.of_votes = study.method == "statistic"
         self.ball = 0 if self.of_votes else 2**24
         self.range = self._range_of_votes() if self.of_votes else (-self.ball, self.ball)
-        source = self.given.get("noise_from", "parties")
-        require(source in ("parties", "holders"), "nobody else adds noise")
-        self.by_holders = source == "holders"
+        self.by_holders = self.given_to_holders()
         if study.protocol == "average":
             self.kind, self.noisy, self.laplace = "parameters", False, False
 

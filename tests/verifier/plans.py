@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
-from tests.verifier.board import Study, sha256
+import numpy as np
+
+from tests.verifier.board import Array, Study, require, sha256
 from tests.verifier.evaluations import ErrorEvaluation, Evaluation
 from tests.verifier.multiclass import Multiclass
-from tests.verifier.noise import Plan, Statistic
+from tests.verifier.noise import Plan, Statistic, helmert
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
 from tests.verifier.records import Records
@@ -55,10 +59,39 @@ class Parameters(Plan):
         return min(self.length * self.limit**2, math.floor((Fraction(self.radius) * 2**24) ** 2))
 
 
+class Head(Plan):
+    """The mean of linear classifiers that the parties bring."""
+
+    ball, range = 2**24, (-(2**24), 2**24)
+
+    def __init__(self, study: Study, public: Public) -> None:
+        super().__init__(study, public)
+        self.radius, self.shape = float(self.given["radius"]), (self.classes - 1, len(study.features))
+        self.length, self.by_holders = self.shape[0] * self.shape[1], self.given_to_holders()
+        require(2.0**-20 <= self.radius <= 2.0**20, "the radius is out of range")
+        require(study.delta > 0, "Gaussian noise needs a delta")
+
+    @cached_property
+    def context(self) -> bytes:
+        return sha256(b"psephos head\0", repr((self.shape[1], self.classes, self.radius.hex(), 24)).encode())
+
+    def value(self, ballots: int) -> float:
+        return self.radius / (2**24 * ballots)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"radius": self.radius}
+
+    def classifier(self, sums: Sequence[int], ballots: int) -> Array:
+        mean = np.array([int(v) / (ballots * 2**24) for v in sums]).reshape(self.shape) * self.radius
+        return mean[0] if self.classes == 2 else helmert(self.classes).T @ mean
+
+
 def plan_of(study: Study, public: Public) -> Plan:
     plans: dict[str, type[Plan]] = {
         "tally": Votes,
         "average": Parameters if study.method == "avg" else Statistic,
+        "head": Head,
         "statistic": Multiclass if len(study.classes) > 2 else Statistic,
         "record": Records,
         "regression": Regression,

@@ -86,6 +86,8 @@ STUDIES: dict[str, tuple[str, dict[str, Any]]] = {
     "holders": _of(_OWN, classes=TWO, **_HOLDERS),
     "holders, gaussian": _of(_VOTES, classes=TWO, delta=1e-6, **_HOLDERS),
     "holders, absent": _of(_VOTES, classes=TWO, absent=True, **_HOLDERS),
+    "head": _of("head", proofs="knowledge", noise_from="parties", radius=1.75),
+    "head, two classes": _of("head", classes=TWO, proofs="knowledge"),
     "record": _of("record"),
     "record, pure": _of("record", delta=0.0, labelled=0),
     "record, three colluders": _of("record", colluders=2),
@@ -129,6 +131,7 @@ BOUNDED: dict[str, tuple[str, dict[str, Any]]] = {
     "bounded, holders": _of(_VOTES, classes=TWO, colluders=0, proofs=_VALID, **_HOLDERS),
     "bounded, holders, gaussian": _of(_OWN, classes=TWO, delta=1e-6, proofs=_VALID, **_HOLDERS),
     "bounded, holders, three classes": _of(_VOTES, proofs=_VALID, **_HOLDERS),
+    "bounded, head": _of("head"),
     "bounded, record": _of("record", proofs=_VALID),
     "bounded, evaluation": _of("evaluation", proofs=_VALID),
     "bounded, regression": _of("regression", proofs=_VALID),
@@ -304,6 +307,8 @@ def _own(study: Study, number: int) -> Any:
     generator, classes = np.random.default_rng([7, number]), len(study.classes)
     if study.method in ("soft", "statistic", "vote-directions"):
         return FixedVotes(generator.integers(0, classes, size=study.samples))
+    if study.method == "mean":
+        return FixedVotes(generator.integers(0, classes, size=classes * len(study.features)))
     X = unit(generator, 6 + number if study.protocol == "psgd" else 40 + number)
     persons = (np.arange(len(X)) // 2,) if study.parameters.get("record") else ()
     noise = generator.normal(size=len(X)) * np.where(np.arange(len(X)) % 9, 1.0, 50.0)
@@ -329,6 +334,7 @@ TO_STORE = {
     "average": "average, two classes",
     "psgd": "psgd",
     "pathak": "pathak",
+    "steps/head": "head",
     "steps/record": "record",
     "steps/record-three-classes": "record, three classes",
     "steps/evaluation-calibrated": "evaluation, calibrated",

@@ -24,7 +24,18 @@ from tests.verifier.series import check_series
 from tests.verifier.shares import check_shares
 from tests.verifier.sums import check_sum, exposed
 
-PROTOCOLS = ("tally", "statistic", "average", "record", "regression", "evaluation", "rehearsed", "psgd", "pathak")
+PROTOCOLS = (
+    "tally",
+    "statistic",
+    "average",
+    "head",
+    "record",
+    "regression",
+    "evaluation",
+    "rehearsed",
+    "psgd",
+    "pathak",
+)
 """What this verifier covers."""
 Found = tuple[Result | None, str]
 """The result of a protocol, and why there can be none yet."""
