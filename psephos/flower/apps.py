@@ -99,8 +99,8 @@ class _Nodes:
                 _log.warning("node %d has not joined this study, or fails: its log has the reason", node)
                 continue
             try:
-                self._relay.receive(node, size, [data for data in entries if isinstance(data, bytes)])
-                self._asked[node].failed = False
+                took = self._relay.receive(node, size, [data for data in entries if isinstance(data, bytes)])
+                self._asked[node].failed = not took
                 self._news = time.monotonic() if entries else self._news
             except BoardError as error:
                 _log.warning("%s", error)

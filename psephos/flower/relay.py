@@ -43,6 +43,7 @@ class Relay:
     def __init__(self, board: BoardFile, members: BoardMembers) -> None:
         self._board, self._members = board, members
         self._received: dict[int, int] = {}
+        self._sent: dict[int, int] = {}
 
     def up_to_date(self, node: int) -> bool:
         """Return whether the node's copy has every entry."""
@@ -53,10 +54,15 @@ class Relay:
         after = self._received.get(node)
         if after is None:
             return 0, []  # it says first how many it has: a copy outlives its node
-        return after, limited(data for _, data in self._board.read(after))
+        entries = limited(data for _, data in self._board.read(after))
+        self._sent[node] = after + len(entries)
+        return after, entries
 
-    def receive(self, node: int, size: int, entries: Sequence[bytes]) -> None:
-        """Post what members have signed of a node's entries; raises BoardError if its copy is longer than the board."""
+    def receive(self, node: int, size: int, entries: Sequence[bytes]) -> bool:
+        """Post what members have signed of a node's entries; return whether its copy has what the node was sent.
+
+        Raises BoardError if its copy is longer than the board.
+        """
         if not 0 <= size <= self._board.count():
             raise BoardError(f"node {node} has {size} entries, and the board {self._board.count()}")
         self._received[node] = size
@@ -70,6 +76,7 @@ class Relay:
                 self._board.post(data)
             except PsephosError as error:
                 _log.warning("refused an entry from node %d: %s", node, error)
+        return size >= self._sent.get(node, 0)
 
 
 def answer(identity: Identity, study: bytes, after: int, entries: Sequence[bytes]) -> tuple[int, list[bytes]]:

@@ -73,6 +73,7 @@ def test_nodes_post_only_what_members_of_the_study_signed(tmp_path: Path) -> Non
     relay.receive(8, 1, [good])
     assert (relay.up_to_date(7), relay.up_to_date(8)) == (False, True)
     assert (relay.next(7), relay.next(9)) == ((0, [good]), (0, []))
+    assert [relay.receive(7, size, []) for size in (0, 0, 1)] == [False, False, True]  # of the entry that it was sent
     for size in (-1, 2):
         with pytest.raises(BoardError):
             relay.receive(7, size, [])
