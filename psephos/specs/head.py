@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -92,6 +93,15 @@ class HeadSpec(NoisySumSpec):
     def fitted(self, opened: OpenedSum) -> Array:
         self.release_plan.values(opened.sums)
         return self.release_plan.grid.head(FIXED_POINT.mean(opened.sums, opened.ballots))
+
+    def summary(self, result: OpenedSum) -> str:
+        """See `Spec.summary`; how large the noise is, from public values."""
+        plan, radius = self.counting(result.ballots), self.release_plan.grid.radius
+        deviation = math.sqrt(plan.noise_variance) * radius / (plan.grid.maximum * result.ballots)
+        return (
+            f"every parameter of scaled columns has noise of standard deviation {deviation:.3g}, and all parameters of "
+            f"a party have norm {radius:g} at most"
+        )
 
     @property
     def choices(self) -> dict[str, Any]:
