@@ -27,7 +27,7 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
-from psephos.curator.rehearsal import contrasts_of, ridge_softmax
+from psephos.curator.rehearsal import contrasts_of, remembered, ridge_softmax
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -357,10 +357,11 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
     residuals = np.clip(scores[:, 0] + mean, low, high) - labels
     threshold = _THRESHOLD * float(np.quantile(np.abs(residuals), 0.75))
     label = NumericLabel(low, high, max(threshold, 1e-3 * (high - low)))
-    offset[-1] += mean - label.middle
+    offset = np.vstack([offset[:-1], offset[-1:] + (mean - label.middle)])
     return offset, label
 
 
+@remembered
 def public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
     """Fit a score (d + 1, K') to labelled public rows (N, d), rank and ridge by cross-validation, whose scores (N, K')
     of held-out rows are returned, too.

@@ -13,8 +13,8 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from psephos.protocol.grids.own_data import contrast_basis
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _DIRECTIONS = 150  # largest number of principal directions in which the public model is fitted
 _VARYING = 1e-9  # least variance of a principal direction, as a share of the largest: others have no order
@@ -41,6 +43,7 @@ chooses a larger one, the public rows show no effect of the coordinates; that do
 _SUPPOSED_RANK = 8  # directions in which public rows without labels are supposed to differ by class
 _HALVINGS = 20  # of the interval in which the scale of a supposed model lies
 _FOLDS = 5  # folds of the cross-validation
+_REMEMBERED = 12  # most results that are kept
 _FITTED = 2000  # most labelled public rows that the cross-validation uses
 _RANKS = (0, 2, 4, 8, 16, 32, 64, 128)  # numbers of coordinates that are rehearsed, without the constant
 _POWERS = (0.0, 0.5)  # A coordinate's mean square is its variance to this power: 0 whitens
@@ -150,6 +153,38 @@ class PublicModel:
         return np.vstack([slopes, constant - self.mean @ slopes])
 
 
+REMEMBERED: dict[Any, Any] = {}
+"""Results of functions of public values, by function and arguments, the last ones only."""
+
+
+def remembered(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function that computes nothing twice: for functions of public values alone.
+
+    Arrays are compared by what they hold, and `done` does not count.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        named = [(name, _value_of(value)) for name, value in sorted(kwargs.items()) if name != "done"]
+        key = (function, *map(_value_of, args), *named)
+        if key not in REMEMBERED:
+            REMEMBERED[key] = function(*args, **kwargs)
+            if len(REMEMBERED) > _REMEMBERED:
+                del REMEMBERED[next(iter(REMEMBERED))]
+        result: T = REMEMBERED[key]
+        return result
+
+    return call
+
+
+def _value_of(value: Any) -> Any:
+    """Return what an argument holds, to be compared."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.shape, value.dtype, hashlib.sha256(np.ascontiguousarray(value).tobytes()).digest()
+
+
+@remembered
 def fit_public(
     features: Array, labels: NDArray[np.integer], classes: int, log_odds: Array | None = None
 ) -> PublicModel:
