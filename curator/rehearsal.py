@@ -153,20 +153,18 @@ class PublicModel:
         return np.vstack([slopes, constant - self.mean @ slopes])
 
 
-REMEMBERED: dict[Any, Any] = {}
-"""Results of functions of public values, by function and arguments, the last ones only."""
+REMEMBERED: dict[str, Any] = {}
+"""The last results of functions of public values, by function and arguments."""
 
 
 def remembered(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function that computes nothing twice: for functions of public values alone.
-
-    Arrays are compared by what they hold, and `done` does not count.
-    """
+    """Return the function that computes nothing twice, for functions of public values alone; `done` does not count."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        named = [(name, _value_of(value)) for name, value in sorted(kwargs.items()) if name != "done"]
-        key = (function, *map(_value_of, args), *named)
+        import joblib  # imported here because it takes a tenth of a second
+
+        key = joblib.hash((function.__qualname__, args, {**kwargs, "done": None}))
         if key not in REMEMBERED:
             REMEMBERED[key] = function(*args, **kwargs)
             if len(REMEMBERED) > _REMEMBERED:
@@ -175,13 +173,6 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
         return result
 
     return call
-
-
-def _value_of(value: Any) -> Any:
-    """Return what an argument holds, to be compared."""
-    if not isinstance(value, np.ndarray):
-        return value
-    return value.shape, value.dtype, hashlib.sha256(np.ascontiguousarray(value).tobytes()).digest()
 
 
 @remembered

@@ -40,7 +40,7 @@ from psephos.data.splits import Split
 from psephos.progress import Progress, counted, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter, NoGainError, UselessReleaseError
+from psephos.protocol.errors import InvalidParameter, UselessReleaseError
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import Study
@@ -54,7 +54,6 @@ from psephos.simulation.options import (
 )
 from psephos.simulation.sums import Population, populate
 from psephos.simulation.tally import methods_of
-from psephos.specs.rows import RehearsedSpec
 from psephos.specs.terms import PublicTerms
 
 Array = NDArray[np.float64]
@@ -66,6 +65,7 @@ VOTE_MARGIN = 0.02
 """Expected accuracy that a method of counted votes may be below the best one and still be chosen by `auto`."""
 
 _FINALISTS = 2  # methods of the largest mean gain in the first worlds
+_HOPELESS = -0.1  # margin in the first worlds below which no method is a finalist: other worlds do not make up for it
 _DRAWS = 2  # releases in each world
 _PARTIES = (10, 50)  # least and most simulated parties of a world; each stands for as many real ones
 _ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties together, above which they are fewer
@@ -266,8 +266,7 @@ class _Stage:
         self._options = replace(options, parties=self._parties, data=None, party=None, absent=0.0, workers=1)
         self._split = partial(_split, public, scaler)
         self._worlds: list[_World] = []
-        self._known: dict[tuple[JobOptions, int], float] = {}
-        self._steps: dict[JobOptions, PublicTerms | None] = {}
+        self._known: dict[tuple[JobOptions, int], tuple[float, bool]] = {}
 
     def _world(self, number: int) -> _World:
         """Return a world; worlds are simulated in their order, when they are first asked for."""
@@ -284,54 +283,42 @@ class _Stage:
             self._worlds.append(_World(population, data, public, usual, {}))
         return self._worlds[number]
 
-    def _agreed(self, options: JobOptions) -> PublicTerms | None:
-        """Return what everybody knows about a release; None where a rehearsal expects no gain of a step."""
-        if options not in self._steps:
-            terms: PublicTerms | None
-            terms = replace(self._terms, method=options.chosen_method, parties=options.parties)
-            if options.chosen_method in LABELLED_METHODS:
-                try:
-                    spec = RehearsedSpec.plan(terms, options.privacy(options.epsilon[0]), self._progress)
-                    terms = replace(terms, agreed=spec.stated())
-                except NoGainError:
-                    terms = None
-            self._steps[options] = terms
-        return self._steps[options]
-
     def outlooks(self, candidates: Sequence[JobOptions]) -> list[Outlook]:
         """Return the outlooks of these options, the best first; the most hopeful ones are played in all worlds."""
         screened = sorted((self.outlook(each, SCREENED) for each in candidates), key=lambda each: -each.margin)
         votes = [each for each in screened[_FINALISTS:] if each.method in COUNTED]
-        finalists = [*screened[:_FINALISTS], *votes[:1]]
+        finalists = [each for each in [*screened[:_FINALISTS], *votes[:1]] if each.margin > _HOPELESS]
         played = [self.outlook(each.options, WORLDS) if each in finalists else each for each in screened]
         return sorted(played, key=lambda each: -each.margin)
 
     def outlook(self, options: JobOptions, worlds: int) -> Outlook:
         """Play the method of these options in so many worlds."""
         done = counted(self._progress, f"forecast {options.chosen_method}", worlds)
-        accuracies = []
+        played = []
         for number in range(worlds):
-            accuracies.append(self._play(options, number))
+            played.append(self._play(options, number))
             done(1)
+        accuracies = [accuracy for accuracy, _ in played]
         gains = np.array(accuracies) - [max(world.public, world.usual) for world in self._worlds[:worlds]]
         starts = self._calibration is not None and options.chosen_method in (*LABELLED_METHODS, *RECORD_METHODS)
         least = LEAST_GAIN if starts else _LEAST_FROM_NOTHING
-        return Outlook(options, float(np.mean(accuracies)), gains, least, self._agreed(options) is not None)
+        return Outlook(options, float(np.mean(accuracies)), gains, least, played[0][1])
 
-    def _play(self, options: JobOptions, number: int) -> float:
-        """Return the mean accuracy of releases in a world."""
-        world, terms = self._world(number), self._agreed(options)
-        if terms is None:
-            return world.public
+    def _play(self, options: JobOptions, number: int) -> tuple[float, bool]:
+        """Return the mean accuracy of releases in a world, and whether they ask the parties for anything."""
+        world = self._world(number)
         if (options, number) not in self._known:
+            terms = replace(self._terms, method=options.chosen_method, parties=options.parties)
             population = replace(world.population, present=list(range(options.parties)), options=options)
             times = self.rows / self._simulated if options.sums_rows else 1.0
             noise = np.random.default_rng([number, *self._digest])  # whatever else is played
             run: Any = PlainSums(options, population, terms, noise, world.counts, self._parties, times)
+            run.progress = silent if number else self._progress
             release = methods_of(options)(run)(options.epsilon[0])[terms.method]
             coins, places = SimulationRandomness(number, terms.method), np.arange(len(world.data.test))
             chosen = [decisions(release.draw(coins), population.test) for _ in range(_DRAWS)]
-            self._known[options, number] = float(np.mean([world.data.chances[places, each] for each in chosen]))
+            accuracy = float(np.mean([world.data.chances[places, each] for each in chosen]))
+            self._known[options, number] = accuracy, release.event is not None
         return self._known[options, number]
 
     def suggestions(self) -> list[str]:
@@ -448,11 +435,8 @@ class PlainSums:
         parties = self.options.parties
         known: dict[Any, NDArray[Any]] = self._counts if spec.opens == "counts" else self.exact
         if (key := (phase, parties)) not in known:  # the same vectors are released several times
-            weighted = [
-                np.array(spec.vector(data[number]), dtype=object) * int(weight)
-                for number, weight in enumerate(self._weights)
-            ]
-            known[key] = sum(weighted, np.zeros_like(weighted[0]))
+            vectors = (np.array(spec.vector(data[number])) for number in range(len(self._weights)))
+            known[key] = sum(weight * vector for weight, vector in zip(self._weights, vectors, strict=True))
         total = known[key]
         if spec.joint:
             total = total * self._times + drawn_noise(spec, parties, total.shape, self._generator)
