@@ -418,14 +418,14 @@ class PlainSums:
         times: float = 1.0,
     ) -> None:
         self.options, self.population, self.loss, self.progress = options, population, options.loss, silent
-        self.evaluation: Any = SimpleNamespace(counts=None, add_classifier=lambda *_: None)
+        self.evaluation = SimpleNamespace(counts=None)
         self.remarks: list[str] = []
         self._terms, self._generator, self._counts, self._times = terms, generator, counts, times
         self._weights = np.bincount(np.arange(options.parties) % distinct)
         self.exact: dict[Any, NDArray[Any]] = {}
 
-    def public(self, *methods: str) -> PublicTerms:
-        return replace(self._terms, method=methods[0])
+    def public(self, method: str) -> PublicTerms:
+        return replace(self._terms, method=method)
 
     def salt(self) -> bytes:
         return b""

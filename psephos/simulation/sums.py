@@ -143,10 +143,9 @@ class Population:
         used = {"batch": (len(rows), total), "trees": (evaluation.add_trees(rows, self.options.seed), total)}
         if self._labelled:
             public = self.split.public_labels
-            if not set(self.options.offered) & set(LABELLED_METHODS):  # these start from that model, and add it
-                log_odds = self.scaler.unscaled(self.split.log_odds)
-                model = fit_public(public_features(self.auxiliary), public, self.classes, log_odds)
-                evaluation.add_classifier("public", model_classifier(model))
+            log_odds = self.scaler.unscaled(self.split.log_odds)
+            model = fit_public(public_features(self.auxiliary), public, self.classes, log_odds)
+            evaluation.add_classifier("public", model_classifier(model))
             known = self.split.auxiliary[public >= 0]
             used["public-forest"] = evaluation.add_forest(known, self.options.seed), len(known)
         voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.present)))

@@ -47,7 +47,7 @@ from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
 from psephos.specs.exact import LABELS, AverageSpec, OwnDataSpec, TallySpec
 from psephos.specs.noisy import NoisySumSpec, StatisticSpec, plan_of
 from psephos.specs.rows import RecordSpec, RehearsedSpec
-from psephos.specs.terms import PrivacyTerms, PublicTerms
+from psephos.specs.terms import PrivacyTerms
 
 Array = NDArray[np.float64]
 
@@ -146,10 +146,7 @@ def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     """Return the function that makes the methods, each of whose releases takes a sum with fresh noise."""
     make: dict[str, Callable[[str, float], Method]] = dict.fromkeys(run.options.offered, partial(_joint_method, run))
     make |= dict.fromkeys(set(make) & set(RECORD_METHODS), partial(_record_method, run))
-    if steps := set(make) & set(LABELLED_METHODS):
-        public = run.public(*steps)
-        run.evaluation.add_classifier(PUBLIC, model_classifier(public.model))
-        make |= dict.fromkeys(steps, partial(_step_method, run, public))
+    make |= dict.fromkeys(set(make) & set(LABELLED_METHODS), partial(_step_method, run))
     return lambda epsilon: {name: make[name](name, epsilon) for name in run.options.offered}
 
 
@@ -186,9 +183,9 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     return Method(nonprivate, lambda randomness: spec.fitted(take()), plan.sensitivity, plan.event, chosen)
 
 
-def _step_method(run: SumExperiment, public: PublicTerms, name: str, epsilon: float) -> Method:
+def _step_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     """Return the step from a public model, or that model where no step is expected to be better."""
-    parties, present = run.options.parties, len(run.population.present)
+    parties, present, public = run.options.parties, len(run.population.present), run.public(name)
     try:
         spec = RehearsedSpec.plan(public, run.options.privacy(epsilon), run.progress)
     except NoGainError as error:
