@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -158,7 +159,10 @@ REMEMBERED: dict[str, Any] = {}
 
 
 def remembered(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function that computes nothing twice, for functions of public values alone; `done` does not count."""
+    """Return the function that computes nothing twice, for functions of public values alone; `done` does not count.
+
+    Each caller gets a copy, which it may change.
+    """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -169,7 +173,7 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
             REMEMBERED[key] = function(*args, **kwargs)
             if len(REMEMBERED) > _REMEMBERED:
                 del REMEMBERED[next(iter(REMEMBERED))]
-        result: T = REMEMBERED[key]
+        result: T = deepcopy(REMEMBERED[key])
         return result
 
     return call

@@ -13,6 +13,7 @@ import typer
 
 from psephos.cli.generate import command, with_options
 from psephos.cli.shared import ProgressDisplay, emit, note
+from psephos.options import respelling
 from psephos.protocol.board.address import file_path
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
@@ -77,7 +78,8 @@ def tell_expectation(study: Study, samples: PublicSamples, *, anyway: bool) -> N
     if (options := study_options(study, anyway=anyway)) is None:
         return
     public = PublicRows(samples.rows, samples.labels(study.classes), study.classes, samples.encoding.log_odds)
-    with ProgressDisplay() as progress:
+    spelled = {"unit": "--protocol", "announced_rows": "--parameters rows"}
+    with respelling(lambda name: spelled.get(name, f"--{name.replace('_', '-')}")), ProgressDisplay() as progress:
         found = forecast([options], public, progress, writes=False)
     note(f"{'A gain is expected' if found.chosen.pays else 'No gain is expected'}. {found.expectation}")
 

@@ -71,6 +71,7 @@ _PARTIES = (10, 50)  # least and most simulated parties of a world; each stands 
 _ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties together, above which they are fewer
 _ROWS = 5000  # most rows that all simulated parties of a world have together
 ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
+_MORE_ROWS = 10  # times as many rows as assumed are suggested to be announced
 _WIDEST = 3  # in every so many worlds the public model's error is the widest one, or the signal is strong
 LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
 _LEAST_FROM_NOTHING = 0.08  # the same of what starts from no model, of which simulated worlds promise too much
@@ -183,7 +184,8 @@ class Forecast:
         usual = "the better of the public rows' model and the most frequent class" if self.labelled else USUAL
         other = next((f"; not taken: {each}" for each in self.outlooks if each is not chosen), "")
         return (
-            f"In simulated worlds of {options.parties} parties with about {self.rows} rows each, at epsilon "
+            f"In simulated worlds of {options.parties} parties with about {self.rows} rows each"
+            f"{' (assumed)' if options.announced_rows is None else ''}, at epsilon "
             f"{options.epsilon[0]:g} per {options.unit}, {usual} is right on {chosen.accuracy - chosen.gain:.1%}, and "
             f"{chosen.method} on {chosen.accuracy:.1%} (gains: {chosen}{other})."
         )
@@ -242,7 +244,7 @@ class _Stage:
 
     def __init__(self, candidates: Sequence[JobOptions], public: PublicRows, progress: Progress) -> None:
         steps = [each for each in candidates if public.labelled or each.chosen_method not in LABELLED_METHODS]
-        self.candidates, self._progress = steps or candidates, progress
+        self.candidates, self._public, self._progress = steps or candidates, public, progress
         options = max(candidates, key=lambda each: len(each.learners))  # those of a vote train every kind of learner
         scaler: PublicScaler = default_scaler("your own").set_params(scaling="unit-rows").fit(public.X)
         self._terms = PublicTerms(
@@ -338,6 +340,13 @@ class _Stage:
             parties = math.ceil(options.parties * epsilon / options.epsilon[0])  # with as little noise
             more = self.outlook(replace(enough.options, parties=parties, epsilon=options.epsilon), WORLDS)
             found += [f"{parties} parties with about {self.rows} rows each (gain of {more})"] if more.pays else []
+        if options.announced_rows is None and not any(each.startswith("--unit") for each in found):
+            rows = _MORE_ROWS * round(self.rows * options.parties)
+            unit = "" if options.sums_rows else "--unit record "
+            if many := by_record(options, announced_rows=rows):
+                one = _Stage(many, self._public, self._progress).outlooks(many)[0]
+                said = f"{unit}--announced-rows={rows}, if the parties have so many (gain of {one})"
+                found += [said] if one.pays else []
         if self._calibration is None:
             found.append(f"labels on {FEWEST_LABELLED} public rows or more, whose model costs no epsilon")
         return found or ["nothing that was tried"]
@@ -374,10 +383,10 @@ def study_options(study: Study, *, anyway: bool) -> JobOptions | None:
     ).candidates()[0]
 
 
-def by_record(options: JobOptions) -> list[JobOptions]:
-    """Return the options of the same run with privacy of a record, if there are."""
+def by_record(options: JobOptions, **more: Any) -> list[JobOptions]:
+    """Return the options of the same run with privacy of a record, and with `more`, if there are."""
     changes: dict[str, Any] = dict.fromkeys(("method", "reveal", "mechanism"))
-    changes |= {"methods": (), "learners": (), "class_shares": (), "noise_from": "parties"}
+    changes |= {"methods": (), "learners": (), "class_shares": (), "noise_from": "parties"} | more
     with suppress(InvalidParameter):
         return replace(options, unit="record", **changes).candidates()
     return []

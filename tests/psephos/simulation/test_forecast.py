@@ -107,7 +107,9 @@ def test_a_run_that_stops_has_charged_nothing_and_says_what_would_work(tmp_path:
     chosen = own | {"method": "own-data", "epsilon": 0.1, "budget": ledger, "output": out}
     code, text = subprocess_of(chosen)
     assert code == 3
-    missing = [word for word in ("rows each (gain", "--epsilon", "labels on 20 ", "--anyway") if word not in text]
+    missing = [
+        word for word in ("rows each (gain", "--epsilon", "-rows=", "labels on 20 ", "--anyway") if word not in text
+    ]
     assert not missing, text
     assert not ledger.exists() or charged(ledger) == 0
     assert not any(out.iterdir())

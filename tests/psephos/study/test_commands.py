@@ -146,6 +146,7 @@ def test_a_study_without_a_sure_gain_is_written_only_if_it_is_wanted(consortium:
     with pytest.raises(UselessReleaseError) as refused:
         consortium.new(anyway=False, **useless)
     assert refused.value.suggestions
+    assert "--unit" not in str(refused.value)
     assert not (consortium / "study.toml").exists()
     study = consortium.new(**useless)
     shown = [consortium.join(name, study) for name in ("lab", "north")]
