@@ -47,9 +47,9 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def absolute_voter(name: str) -> str:
-    """Return PATH.py:OBJECT, or the file of a table, with an absolute path, and MODULE:OBJECT as it is."""
+    """Return PATH.py:OBJECT, or the file of a table, with an absolute path, and MODULE:OBJECT or "" as it is."""
     file, _, attribute = name.rpartition(":")
-    if not file:
+    if name and not file:
         return str(Path(name).expanduser().absolute())
     return f"{Path(file).expanduser().absolute()}:{attribute}" if file.endswith(".py") else name
 
