@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.feature_map import FeatureMap
-from psephos.data.tables import Encoding, check_names, described_columns, first_row, numbers_of, places_of, read_table
+from psephos.data.tables import (
+    LARGEST,
+    Encoding,
+    check_names,
+    described_columns,
+    first_row,
+    numbers_of,
+    places_of,
+    read_table,
+)
 from psephos.options import split_list
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError, StudyError
@@ -199,7 +208,8 @@ class PublicSamples:
         """Return a party's own linear classifier, of scaled rows, float64 (K, d), from a table of its parameters.
 
         A row has a class, in the column of the label, and the coefficient of each of the `features`, the constant
-        included; a class without a row scores 0. Raises DataError for other columns or classes, or no finite number.
+        included; a class without a row scores 0. Raises DataError for other columns or classes, and for what is no
+        number or a huge one.
         """
         table, names = read_table(path), [study.label, *self.features]
         if sorted(table.columns) != sorted(names):
@@ -213,7 +223,10 @@ class PublicSamples:
             )
         weights = np.zeros((len(study.classes), len(self.features)))
         for place, name in enumerate(self.features):
-            weights[classes.to_numpy(dtype=np.int64), place] = _finite_numbers(table[name], path)
+            numbers = _finite_numbers(table[name], path)
+            if np.abs(numbers).max() > LARGEST:
+                raise DataError(f"{path}: a coefficient of {name} is beyond {LARGEST:g}, which no training gives")
+            weights[classes.to_numpy(dtype=np.int64), place] = numbers
         return self.scaler.unfold(weights[:, :-1], weights[:, -1])
 
     @staticmethod

@@ -110,6 +110,7 @@ def test_rows_in_place_of_a_head_are_trained_on(folder: Path) -> None:
     [
         (("well",), [[np.nan, 1, 1, 1]], COLUMNS, "age"),
         (("well",), [[1, np.inf, 1, 1]], COLUMNS, "ward=a"),
+        (("well",), [[1, 1, -1e308, 1]], COLUMNS, "ward=b"),
         (("well",), [[1, 1, 1]], COLUMNS[:3], "(constant)"),
         (("well",), [[1, 1, 1, 1, 1]], (*COLUMNS, "dose"), "dose"),
         (("dead",), [[1, 1, 1, 1]], COLUMNS, "outcome"),
