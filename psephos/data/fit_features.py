@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.rehearsal import remembered
 from psephos.data.feature_map import (
     MOST_COLUMNS,
     MOST_LEVELS,
@@ -96,7 +97,12 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
     if features == "auto" and not labelled:
         asked = "--features products, landmarks or fourier can be asked for"
         return FittedMap(None, X, f"{needed}, so the model is linear; {asked}")
-    fitter = _Fitter(X, y, known if labelled else known[:0], classes)
+    return _fit(features, X, y, known if labelled else known[:0], classes)
+
+
+@remembered
+def _fit(features: Features, X: Array, y: NDArray[Any], known: NDArray[np.intp], classes: int) -> FittedMap:
+    fitter = _Fitter(X, y, known, classes)
     if features == "auto":
         return fitter.chosen()
     fits: dict[str, Callable[[], Block]] = {
@@ -150,15 +156,15 @@ class _Fitter:
         """Return the log odds of a forest, with another block where that is better by a clear margin."""
         rows = self.rows[self.known][self.compared]
         blocks: list[Block] = [self.log_odds()]
-        columns = np.concatenate([rows / UNIT, self.columns(blocks[0])], axis=1)
-        fits: list[Callable[[], Block]] = [self.trees, self.products, self.fourier, self.landmarks]
-        comparable = self.comparable and len(rows) >= FEWEST_COMPARED
-        losses, best = self.losses(columns) if comparable else np.empty(0), 0.0
-        for fit in fits if comparable else []:
-            block = fit()
-            gain = losses - self.losses(np.concatenate([columns, self.columns(block)], axis=1))
-            if gain.mean() > max(best, MARGIN * gain.std() / np.sqrt(len(gain))):
-                best, blocks = float(gain.mean()), [blocks[0], block]
+        if self.comparable and len(rows) >= FEWEST_COMPARED:
+            columns = np.concatenate([rows / UNIT, self.columns(blocks[0])], axis=1)
+            fits: list[Callable[[], Block]] = [self.trees, self.products, self.fourier, self.landmarks]
+            losses, best = self.losses(columns), 0.0
+            for fit in fits:
+                block = fit()
+                gain = losses - self.losses(np.concatenate([columns, self.columns(block)], axis=1))
+                if gain.mean() > max(best, MARGIN * gain.std() / np.sqrt(len(gain))):
+                    best, blocks = float(gain.mean()), [blocks[0], block]
         fitted = self.fitted(blocks)
         assert fitted.map is not None
         note = f"the columns and {fitted.map.summary}, chosen on the public rows alone (--features auto)"

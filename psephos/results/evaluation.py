@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.labels import one_hot
+from psephos.curator.rehearsal import remembered
 from psephos.data.splits import Split
 from psephos.parties.training import votes
 from psephos.results.base import Accuracy, rare_class
@@ -20,6 +22,14 @@ TREE_ROWS, TREE_CELLS = 5_000, 1_000_000
 """Largest number of rows, and of their features together, on which trees are trained."""
 
 _LARGEST = 1e30  # of a feature: trees of scikit-learn have single precision, and a private cell must not stop a run
+
+
+@remembered
+def _forest(seed: int, X: Array, y: NDArray[np.int64]) -> Any:
+    """Fit a random forest to public rows."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(random_state=seed).fit(X, y)
 
 
 @dataclass(frozen=True)
@@ -93,15 +103,15 @@ class Evaluation:
         from sklearn.ensemble import HistGradientBoostingClassifier  # imported here because it takes long
 
         trees = HistGradientBoostingClassifier(max_iter=50, early_stopping=False, random_state=seed)
-        return self._add_fitted("trees", trees, rows, seed)
+        return self._add_fitted("trees", trees.fit, rows, seed)
 
     def add_forest(self, rows: NDArray[np.integer], seed: int) -> int:
-        """Add "public-forest": a random forest of these rows of the data set. Return how many were used."""
-        from sklearn.ensemble import RandomForestClassifier
+        """Add "public-forest": a random forest of these public rows of the data set. Return how many were used."""
+        return self._add_fitted("public-forest", partial(_forest, seed), rows, seed)
 
-        return self._add_fitted("public-forest", RandomForestClassifier(random_state=seed), rows, seed)
-
-    def _add_fitted(self, method: str, classifier: Any, rows: NDArray[np.integer], seed: int) -> int:
+    def _add_fitted(
+        self, method: str, fit: Callable[[Array, NDArray[np.int64]], Any], rows: NDArray[np.integer], seed: int
+    ) -> int:
         """Fit a classifier to some of these rows, as they are where they are dense, and add its score."""
         assert self.split is not None
         data, classes = self.split.dataset, len(self.split.dataset.classes)
@@ -117,7 +127,7 @@ class Evaluation:
             X, test = self.scaler.transform(X), self.test
         X, test = (np.clip(each, -_LARGEST, _LARGEST) for each in (X, test))
         chances = np.zeros((len(self.test), classes))
-        classifier.fit(X, data.y_train[rows])
+        classifier = fit(X, data.y_train[rows])
         chances[:, classifier.classes_] = classifier.predict_proba(test)
         self.add_vote_shares(method, one_hot(chances.argmax(axis=1), classes), scores=chances)
         return len(rows)
