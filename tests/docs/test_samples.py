@@ -142,14 +142,17 @@ def test_commands_exist(page: Path) -> None:
 # -- examples
 
 
-LONG = ("epsilon_curve", "rings")
+LONG = ("epsilon_curve", "hamm2016", "rings")
 """Examples with several whole runs."""
 
 SCRIPTS = [
     pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [], id=path.name)
     for path in sorted((DOCS / "examples").glob("*.py"))
 ]
-NOTEBOOKS = sorted((DOCS / "examples").glob("*.ipynb"))
+NOTEBOOKS = [
+    pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG else [], id=path.name)
+    for path in sorted((DOCS / "examples").glob("*.ipynb"))
+]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -166,7 +169,7 @@ def test_examples_run(
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_notebooks_run_and_print_what_is_stored(
     notebook: Path, workshop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

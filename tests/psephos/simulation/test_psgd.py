@@ -108,7 +108,9 @@ def messages_sent(transcript: Transcript) -> list[tuple[str, str, bytes | None]]
     return [(m.sender, m.receiver, m.data) for m in transcript.messages]
 
 
-@pytest.mark.parametrize("simulated", [True, False], ids=["noise of the seed", "noise of the system"])
+@pytest.mark.parametrize(
+    "simulated", [pytest.param(True, marks=pytest.mark.slow), False], ids=["noise of the seed", "noise of the system"]
+)
 def test_run_that_is_killed_repeatedly_answers_each_step_once(tmp_path: Path, simulated: bool) -> None:
     """A run killed at any step sends the same messages as one that is not, and ends with the same result."""
     options = replace(OPTIONS, journal=str(tmp_path / "journal"), simulate_noise=simulated)

@@ -466,7 +466,7 @@ def test_close_while_the_agent_runs_is_done_by_the_agent(vote: Consortium) -> No
         play.close()
 
 
-@pytest.mark.parametrize("hour", [3600.0, -3600.0])
+@pytest.mark.parametrize("hour", [pytest.param(3600.0, marks=pytest.mark.slow), -3600.0])
 def test_a_wrong_clock_changes_times_but_not_results(vote: Consortium, hour: float) -> None:
     """No role has a clock. The curator's agent has one, for the end of the vote, and every agent for its patience."""
     clock = Clock()
