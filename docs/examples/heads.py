@@ -11,6 +11,7 @@ and how far a site can move the mean.
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -36,6 +37,7 @@ heads = [
     LogisticRegression(C=0.1, fit_intercept=False).fit(X[rows], y[rows]).coef_[0]
     for rows in np.array_split(np.arange(69, 369), SITES)
 ]
+classifiers = [SimpleNamespace(parameters=head) for head in heads]
 public = PublicTerms(auxiliary=AuxiliarySet(X[:69]), classes=2, parties=SITES, agreed={"radius": RADIUS})
 
 
@@ -53,7 +55,7 @@ def accuracy(mean: np.ndarray, deviation: float) -> float:
 
 def summed(spec: HeadSpec, *heads: np.ndarray) -> np.ndarray:
     """Return the mean of heads as the sites send them, without noise."""
-    return np.mean([spec.vector(head) for head in heads], axis=0) * RADIUS / UNIT
+    return np.mean([spec.grid.contribution(head) for head in heads], axis=0) * RADIUS / UNIT
 
 
 def main() -> None:
@@ -75,7 +77,7 @@ def main() -> None:
         spec = spec_of(16.0, source)
         for proofs in ("knowledge", "valid"):
             round_ = spec.terms(keys.threshold_key, Participants(keys.roster, SITES, proofs=proofs))
-            result = simulate_sum(round_, keys, PartyFactory(spec, heads))
+            result = simulate_sum(round_, keys, PartyFactory(spec, classifiers))
             print(
                 f"noise of the {source}, proofs {proofs}: {result.ballot_bytes / 1000:.1f} kB and "
                 f"{result.seconds['encrypt'] / SITES:.2f} s a site, {sum(result.seconds.values()):.2f} s in all"
@@ -85,6 +87,9 @@ def main() -> None:
         print(
             f"  a head times 1,000: {scaled:.2f}; a site that does not clip, with a valid proof: at most {proved:.2f}"
         )
+        if spec.holder_shares is not None:
+            added = spec.holder_shares.norm_bound / UNIT * RADIUS / SITES
+            print(f"  if it holds a key and chooses its noise: at most {proved + added:.2f}")
 
 
 if __name__ == "__main__":

@@ -79,13 +79,9 @@ class HeadSpec(NoisySumSpec):
     def takes_classifier(self) -> bool:
         return True
 
-    def prepare(self, own: Any) -> Array:
-        """Return the weights of the party's classifier, (K, d) or, for two classes, (d,)."""
-        weights: Array = own.parameters
-        return weights
-
-    def vector(self, data: Array) -> IntegerVector:
-        return self.release_plan.grid.contribution(data)
+    def vector(self, data: Any) -> IntegerVector:
+        """See `SumSpec.vector`; `data` is a classifier with `parameters`, (K, d) or, for two classes, (d,)."""
+        return self.release_plan.grid.contribution(data.parameters)
 
     def counting(self, ballots: int) -> HeadPlan:
         return replace(self.release_plan, inflation=self.inflation(ballots), parties=ballots)

@@ -134,7 +134,7 @@ class PartyInput:
         settings, spec = self._settings(), self._spec()
         takes_classifier = spec.takes_classifier
         if spec.linear:
-            spec.vector(self.parameters)
+            spec.vector(self)
         elif settings.voter and takes_classifier:
             load_voter(settings.voter)
         if settings.voter and takes_classifier:

@@ -212,9 +212,11 @@ class PublicSamples:
         number or a huge one.
         """
         table, names = read_table(path), [study.label, *self.features]
-        if sorted(table.columns) != sorted(names):
-            wrong = min(set(names) ^ set(table.columns))
-            raise DataError(f"{path} must have the columns {', '.join(names)}, and {wrong!r} is missing or no such one")
+        # What the file has in place of a missing column may be a number, in a file without names: it is not repeated.
+        if missing := [name for name in names if name not in table.columns]:
+            raise DataError(f"{path} has no column {missing[0]!r}; a head has the columns {', '.join(names)}")
+        if foreign := [name for name in table.columns if name not in names]:
+            raise DataError(f"{path} has the column {foreign[0]!r}, which is none of the study's features: take it out")
         classes = table[study.label].map(places_of(study.classes))
         if (refused := classes.isna() | classes.duplicated()).any():
             raise DataError(

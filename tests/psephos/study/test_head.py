@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.audit.rounds import short_key
 from psephos.model import Model
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import DataError, InvalidParameter, StudyError
+from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter, StudyError
+from psephos.protocol.paillier.threshold import deal
 from psephos.specs.head import HeadSpec
-from psephos.specs.registry import spec_of
+from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.terms import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
@@ -126,6 +128,29 @@ def test_a_table_that_is_no_head_is_refused_by_name(
         samples.head(study, path)
     assert named in str(refused.value)
     assert str(path) in str(refused.value)
+
+
+def test_what_stands_in_place_of_a_columns_name_is_not_repeated(folder: Path) -> None:
+    study, samples = made(folder)
+    (folder / "head.csv").write_text("0.731,age,ward=a,ward=b,(constant)\nwell,1,2,3,4\n")
+    with pytest.raises(DataError) as refused:
+        samples.head(study, folder / "head.csv")
+    assert "0.731" not in str(refused.value)
+
+
+def test_a_party_that_has_voted_runs_without_its_head(folder: Path) -> None:
+    """Its role is made again whenever its agent starts, and a holder's role starts with it."""
+    study, _ = made(folder, key_bits=256)
+    member = sign(study, Identity.read(folder / "0"))
+    member.keep(public=str(folder / "public.csv"), voter=str(head_file(folder / "0.csv", ("well",), [[1] * 4])))
+    spec: Any = spec_of(StudyTerms(study, member.samples))
+    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
+    assert member.voter.check()
+    (folder / "0.csv").unlink()
+    terms = spec.terms(key, participants_of(study))
+    role = spec.party(0, member.identity.key, spec.prepare(member.voter), terms)
+    with pytest.raises(DataSetMissingError):  # one that has not voted reads it
+        role.start()
 
 
 @pytest.mark.parametrize("chosen", [{"parameters": ()}, {"delta": 0.0}, {"parameters": ("radius=-1",)}])
