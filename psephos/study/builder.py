@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
 from psephos.data.fit_features import FEATURES_HELP, Features, fit_features
-from psephos.data.tables import check_classes
+from psephos.data.tables import check_classes, check_distinct
 from psephos.model import Model, RegressionModel, read_model
 from psephos.options import Options, join_list, option
 from psephos.progress import Progress, silent
@@ -220,6 +220,8 @@ def _read_files(options: NewOptions, kind: type[Spec]) -> tuple[PublicSamples, M
     fitted = fit_features(features, samples.inputs, labels, len(options.classes))
     if fitted.map is not None:
         samples = samples.mapped(fitted.map, options.classes)
+    if kind.linear:  # a party's own table has columns of these names
+        check_distinct(f"{path}: the features", samples.features)
     return replace(samples, note=fitted.note), None
 
 

@@ -159,6 +159,12 @@ def test_a_study_of_heads_states_a_radius_and_a_delta(folder: Path, chosen: dict
         made(folder, **chosen)
 
 
+def test_features_that_no_table_can_name_are_refused_before_anybody_signs(folder: Path) -> None:
+    pd.DataFrame({"ward": ["a", "A", "b"] * 20}).to_csv(folder / "public.csv", index=False)
+    with pytest.raises(DataError, match="ward=A"):
+        made(folder)
+
+
 def test_features_are_the_columns_unless_others_are_chosen(folder: Path) -> None:
     assert made(folder)[0].features == COLUMNS
     assert len(made(folder, features="products")[0].features) > len(COLUMNS)
