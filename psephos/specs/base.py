@@ -211,7 +211,10 @@ class Spec(ABC):
         return 1
 
     def prepare(self, own: Any) -> Any:
-        """Return what `party` takes as `data`, of what a party brings: its classifier, or its `Rows`."""
+        """Return what `party` takes as `data`, of what a party brings: its classifier, or its `Rows`.
+
+        A role is made again whenever its party's agent starts: of a sum, only a party that sends its vector reads them.
+        """
         return own
 
     def best_degree(self, key_bits: int, parties: int) -> int:

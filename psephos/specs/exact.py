@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -230,10 +230,10 @@ class _ExactSum(SumSpec):
 
 
 class _VectorSum(_ExactSum):
-    """A sum of vectors that the parties bring; the `data` of a role are its integers."""
+    """A sum of vectors that the parties bring; the `data` of a role are its integers, or what computes them."""
 
-    def vector(self, data: IntegerVector) -> IntegerVector:
-        return data
+    def vector(self, data: IntegerVector | Callable[[], IntegerVector]) -> IntegerVector:
+        return data() if callable(data) else data
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,11 @@ class AverageSpec(_VectorSum):
     def context(self) -> bytes:
         return parameters_context(self.radius)
 
-    def prepare(self, own: Rows) -> list[int]:
-        """Train a ridge classifier on a party's rows, and encode it."""
+    def prepare(self, own: Rows) -> Callable[[], list[int]]:
+        """Return what trains a ridge classifier on a party's rows, and encodes it."""
+        return partial(self._trained, own)
+
+    def _trained(self, own: Rows) -> list[int]:
         X, y = own
         (w,) = train_parties(X, y, [len(y)], classes=self.classes, lam=self.lam)
         return self.encode(w)

@@ -21,18 +21,18 @@ from psephos.curator.statistic import (
     with_joint_noise,
 )
 from psephos.parties.noise import JointPlan, NoiseFrom, Shares, contributors, holder_shares_of, shares_of
-from psephos.parties.party import RoundParty, labels_of
+from psephos.parties.party import labels_of
 from psephos.parties.statistic import entry_range, own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.rounds import RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.grids.directions import DirectionGrid
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.specs.base import OWN_SENT, VOTES_SENT, Array, Coins, Owner, SumSpec, VectorFormat
+from psephos.specs.base import OWN_SENT, VOTES_SENT, Array, SumSpec, VectorFormat
 from psephos.specs.secrets import (
     CLASSIFIER,
     DATA,
@@ -157,16 +157,14 @@ class NoisySumSpec(SumSpec):
         return randomness if seed is None else SimulationRandomness(seed, "noise share", number)
 
     def vector(self, data: Any) -> IntegerVector:
-        return own_vector(self.grid, *data)
-
-    def role(self, owner: Owner, data: Any, terms: Round, coins: Coins) -> RoundParty:
-        """See `SumSpec.role`; `data` is the party's `Rows` and, where persons are protected, whose each row is, (n,).
+        """See `SumSpec.vector`; `data` is the party's `Rows` and, where persons are protected, whose each row is, (n,).
 
         Raises DataError where persons are missing.
         """
-        if self.persons and len(tuple(data)) < 3:
+        own = tuple(data)
+        if self.persons and len(own) < 3:
             raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
-        return super().role(owner, data, terms, coins)
+        return own_vector(self.grid, *own)
 
     def cost(self, ballots: int) -> Release:
         plan = self.counting(ballots)

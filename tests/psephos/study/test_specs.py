@@ -486,6 +486,23 @@ def test_samples_that_do_not_match_the_study_are_refused(fields: dict[str, Any])
         StudyTerms(replace(study, **fields), AUXILIARY)
 
 
+@pytest.mark.parametrize("what", [what for what in ALL if what.partition(",")[0] not in ("psgd", "pathak")])
+def test_a_party_that_has_sent_its_vector_needs_its_rows_no_more(what: str) -> None:
+    """Its role is made again whenever its agent starts, and a holder's role starts with it."""
+
+    class Gone:
+        def __iter__(self) -> Iterator[Any]:
+            raise OSError
+
+        def predict_votes(self, X: Any) -> Any:
+            raise OSError
+
+    cast, key = DealtCast(what), deal(short_key(bits=256), holders=3, threshold=2)[0]
+    role = cast.spec.party(2, cast.made.keys["party 2"], cast.spec.prepare(Gone()), cast.agreed(key))
+    with pytest.raises((OSError, AttributeError)):
+        role.start()
+
+
 @pytest.mark.parametrize(
     "what", [what for what in ALL if what.partition(",")[0] not in ("tally", "average", "psgd", "pathak")]
 )
