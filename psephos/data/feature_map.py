@@ -129,7 +129,7 @@ class Forest(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
     gives: Literal["log-odds", "trees"]
     width: Annotated[int, Meta(ge=1)]
     trees: Annotated[tuple[Tree, ...], Meta(min_length=1, max_length=MOST_TREES)]
-    drawn: tuple[Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=MOST_GROWN // 4)], ...] = ()
+    drawn: tuple[Annotated[str, Meta(pattern=r"^[0-9a-f]+\Z", max_length=MOST_GROWN // 4)], ...] = ()
 
     def __post_init__(self) -> None:
         if any(len(tree.values) != (len(tree.columns) // 2 + 1) * self.width for tree in self.trees):

@@ -14,13 +14,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from psephos.data.feature_map import FeatureMap
 from psephos.protocol.board.history import Head
 from psephos.protocol.roles import Post
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.specs.registry import spec_of
 from psephos.specs.terms import StudyTerms
+from psephos.study.release import make_release
 from tests.verifier.recording import PARTIES, Recording, is_a
 
 Posts = list[tuple[str, Post]]
@@ -225,15 +228,20 @@ def model(change: Callable[[dict[str, Any]], object]) -> Change:
     return edited(Kind.RESULT, edit)
 
 
-def stated(*where: Any, to: Any) -> Change:
-    """The model states another value at a place within it."""
+def at(*where: Any, to: Any) -> Callable[[Any], None]:
+    """Another value at a place within lists and objects."""
 
     def change(fields: Any) -> None:
         for name in where[:-1]:
             fields = fields[name]
         fields[where[-1]] = to(fields[where[-1]]) if callable(to) else to
 
-    return model(change)
+    return change
+
+
+def stated(*where: Any, to: Any) -> Change:
+    """The model states another value at a place within it."""
+    return model(at(*where, to=to))
 
 
 def weight(row: int, place: int) -> Change:
@@ -257,6 +265,24 @@ def weight(row: int, place: int) -> Change:
     return apply
 
 
+def edited_map(recording: Recording, change: Callable[[Any], object]) -> str:
+    """The map of a study, changed."""
+    fields = json.loads(str(recording.made.study.parameters["map"]))
+    change(fields)
+    return json.dumps(fields)
+
+
+def by_map(change: Callable[[Any], object]) -> Change:
+    """The curator computes a release with another map than the study's, and states the study's."""
+
+    def apply(recording: Recording) -> Recording:
+        study, other = recording.made.study, msgspec.json.decode(edited_map(recording, change), type=FeatureMap)
+        fields = json.loads(make_release(study, recording.samples.mapped(other, study.classes), recording.opened))
+        return model(lambda own: own.update({name: fields[name] for name in ("coefficients", "intercepts")}))(recording)
+
+    return apply
+
+
 def _nearest(number: float) -> float:
     return math.nextafter(number, math.inf)
 
@@ -273,6 +299,37 @@ _result = partial(edited, Kind.RESULT)
 _THETA, _BASE = HEADER_BYTES + CIPHERTEXT + 16, HEADER_BYTES + 2 * CIPHERTEXT + 16
 _ZEROS = bytes(CIPHERTEXT)
 
+
+def _other(number: int) -> int:
+    return number ^ 1
+
+
+_TREE, _DRAWN = ("blocks", 0, "trees", 0), ("blocks", 0, "drawn")
+_leaf, _phase = at(*_TREE, 2, 0, to=_other), at("blocks", 3, "phases", 0, to=_other)
+MAPS: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "a mean": ("mapped record", at("means", 0, to=0.25)),
+    "a column": ("mapped record", at(*_TREE, 0, 0, to=lambda column: (column + 1) % 3)),
+    "a threshold": ("mapped record", at(*_TREE, 1, 0, to=lambda threshold: threshold + 400)),
+    "a leaf": ("mapped record", _leaf),
+    "a bit of drawn rows": ("mapped record", at(*_DRAWN, 0, to=lambda text: f"{int(text, 16) ^ 1:x}")),
+    "a row that all trees have drawn": ("mapped record", at(*_DRAWN, to=lambda drawn: ["1"] * len(drawn))),
+    "no drawn rows": ("mapped record", at(*_DRAWN, to=[])),
+    "a point": ("mapped statistic", at("blocks", 1, "points", 0, 0, to=_other)),
+    "a rate": ("mapped statistic", at("blocks", 1, "rate", to=100)),
+    "a direction": ("mapped statistic", at("blocks", 2, "directions", 0, 0, to=-5000)),
+    "a phase": ("mapped statistic", _phase),
+}
+IMPOSSIBLE_MAPS: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "no map": ("mapped record", lambda fields: fields.clear()),
+    "other columns": ("mapped record", lambda fields: [fields[name].append(1.0) for name in ("means", "deviations")]),
+    "a drawn row too many": ("mapped record", at(*_DRAWN, 0, to=f"{1 << 53:x}")),
+    "a line feed behind drawn rows": ("mapped record", at(*_DRAWN, 0, to="1\n")),
+    "a point beyond the clip": ("mapped statistic", at("blocks", 1, "points", 0, 0, to=16385)),
+    "an integer as a float": ("mapped statistic", at("blocks", 3, "phases", 0, to=5.0)),
+    "a deviation that is not finite": ("mapped record", at("deviations", 0, to=math.inf)),
+    "many columns": ("mapped record", lambda fields: fields["blocks"].append(_many)),
+}
+_many = {"kind": "forest", "gives": "trees", "width": 60, "trees": [[[-1], [], [1] * 60]] * 167}
 CHANGES: dict[str, tuple[str, Change]] = {
     "an entry is left out": ("statistic", entries(lambda board, place: board.pop(place))),
     "two entries change places": ("statistic", entries(_swap)),
@@ -381,6 +438,10 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "the order of the classes": ("tally", stated("classes", to=["b", "a", "c"])),
     "the name of a method": ("tally", stated("method", to="plain")),
     "the encoding of a column": ("statistic", stated("encoding", "columns", 0, "fill", to=9.0)),
+    "a number of an encoding is no float": ("statistic", stated("encoding", "columns", 1, "fill", to=0)),
+    "a threshold of a stated map": ("mapped record", stated("encoding", "map", *_TREE, 1, 0, to=_other)),
+    "a model without its map": ("mapped record", model(lambda fields: fields["encoding"].pop("map"))),
+    "a map that a study lacks": ("statistic", stated("encoding", "map", to=None)),
     "a coefficient is no float": ("tally", stated("coefficients", 0, 0, to=1)),
     "a missing coefficient": ("average", model(lambda fields: fields["coefficients"][0].pop())),
     "a class is missing": ("tally", model(lambda fields: fields["coefficients"].pop())),
@@ -430,6 +491,9 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a weight of a rehearsed step": ("rehearsed, two classes", weight(0, 1)),
     "a weight of a mean of heads": ("head", weight(2, 1)),
     "a weight of a mean of heads of two classes": ("head, two classes", weight(0, -1)),
+    "public rows are mapped as private ones": ("mapped record", by_map(at(*_DRAWN, to=[]))),
+    "a leaf of the map of a release": ("mapped record", by_map(_leaf)),
+    "a phase of the map of a release": ("mapped statistic", by_map(_phase)),
 }
 
 OF_STUDY: dict[str, tuple[str, str, str]] = {

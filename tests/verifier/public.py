@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.verifier.board import Array, Study, doubles, require, sha256
+from tests.verifier.features import FeatureMap
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -41,7 +42,6 @@ class Public:
     def __init__(self, study: Study, text: str) -> None:
         names, *rows = ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row))
         rows = [[value(cell) for cell in row] for row in rows]
-        require("map" not in study.parameters, "feature maps are beyond this verifier")
         ignored, texts = (next(csv.reader([str(study.parameters.get(name, ""))])) for name in ("ignore", "text"))
         self.columns: list[dict[str, Any]] = []
         blocks = []
@@ -64,10 +64,18 @@ class Public:
                 self.columns.append({"name": name, "kind": "text", "fill": 0.0, "values": values})
                 blocks.append(np.array([[float(cell == value) for value in values] for cell in cells]))
         X = np.concatenate(blocks, axis=1) + 0.0
+        self.table = self._table(study, X)
+        self.encoding: dict[str, Any] = {"columns": self.columns}
+        self.added: list[str] = []
+        if text := study.parameters.get("map"):
+            classes = set() if study.protocol == "evaluation" else set(map(value, study.classes))
+            known = [place for place, cell in enumerate(self.labels) if cell in classes]
+            stated, count = FeatureMap(text, X.shape[1]), min(len(known), 5000)
+            X = stated.features(X, [known[place * len(known) // count] for place in range(count)])
+            self.encoding["map"], self.added = stated.stated, stated.names
         lowest, highest = X.min(axis=0), X.max(axis=0)
         margin = 0.5 * (highest - lowest)
         self.ranges = np.stack([lowest - margin, highest + margin]).T.tolist()
-        self.table = self._table(study, X)
         self.mean, largest = _means(X), np.abs(X).max(axis=0)
         deviation = np.sqrt(_means((X - self.mean) ** 2))
         self.deviation = np.where(deviation > 16 * 2.0**-52 * largest, deviation, 1.0)
@@ -94,7 +102,7 @@ class Public:
     @property
     def features(self) -> list[str]:
         names = [[f"{one['name']}={value}" for value in one["values"]] or [one["name"]] for one in self.columns]
-        return [*(name for several in names for name in several), "(constant)"]
+        return [*(name for several in names for name in several), *self.added, "(constant)"]
 
     def fold(self, w: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts for unscaled rows of a classifier of scaled rows."""

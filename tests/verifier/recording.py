@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from psephos.audit.studies import Trial, trial
 from psephos.curator.ledger import Release
+from psephos.data.fit_features import fit_features
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.client import BoardClient
@@ -28,8 +30,8 @@ from psephos.protocol.roles import Post, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
-from psephos.specs.registry import is_verifiable
-from psephos.specs.rows import RegressionSpec, RehearsedSpec, encode_releases
+from psephos.specs.registry import is_verifiable, spec_class
+from psephos.specs.rows import encode_releases
 from psephos.specs.terms import PrivacyTerms, PublicTerms, StudyTerms, encode_parameters
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -115,6 +117,8 @@ STUDIES: dict[str, tuple[str, dict[str, Any]]] = {
     "psgd, stops": _of("psgd", stop_tolerance=0.5, stop_window=1, steps=4),
     "pathak": _of("pathak"),
     "pathak, excluded parties": _of("pathak", lam=0.05, excluded=2, tolerance=1e-8),
+    "mapped record": _of("record, three classes", map="auto", epsilon=20.0),
+    "mapped statistic": _of(_VOTES, map="forest landmarks products fourier", epsilon=20.0),
 }
 """Studies in which everything is public that may be, by a name."""
 
@@ -153,12 +157,14 @@ _ALL = STUDIES | BOUNDED | REHEARSED
 
 def public_file(folder: Path, what: str = "public") -> Path:
     """Write the public samples of a study: numbers and text, or numbers with labels."""
-    if what.startswith(("rehearsed", "regression", "bounded, regression")):
+    if what.startswith(("rehearsed", "regression", "bounded, regression", "mapped")):
         draw = np.random.default_rng(0)
         X = draw.normal(size=(LABELLED, 3))
         scores = X @ np.array([[1.2, -0.4, 0.0], [-1.0, 0.2, 0.9], [0.5, 0.8, -0.6]]) + draw.gumbel(size=X.shape)
         labels = [THREE[label] for label in scores.argmax(axis=1)]
-        if not what.startswith("rehearsed"):  # far from 0; some rows have none
+        if what.startswith("mapped"):
+            labels = [label if place % 9 else "" for place, label in enumerate(labels)]
+        if "regression" in what:  # far from 0; some rows have none
             labels = [f"{1000 + 3 * row[0]:.3f}" if place % 7 else "" for place, row in enumerate(scores)]
         numbers = (X * [1.0, 20.0, 0.001]).tolist()
         lines = ["x,y,z,class", *(",".join([*map(repr, x), label]) for x, label in zip(numbers, labels, strict=True))]
@@ -241,17 +247,25 @@ def is_a(post: Post, kind: Kind) -> bool:
 # -- playing
 
 
-@cache
-def _planned(path: Path, protocol: str, classes: int, epsilon: float, delta: float, unit: str) -> dict[str, Any]:
-    """What a plan for the public file chooses."""
-    samples, regression = PublicSamples.read(path, "class", predicts_number=not classes), protocol == "regression"
-    privacy = PrivacyTerms(
-        epsilon=epsilon, delta=delta, colluders=1, dropouts=1, **{"unit": unit} if regression else {}
-    )
-    known: dict[str, Any] = {"auxiliary": samples.auxiliary, "labels": samples.labels(THREE[:classes]), "rows": 200}
-    public = PublicTerms(classes=classes or 1, parties=PARTIES, **known)
-    spec = RegressionSpec if regression else RehearsedSpec
-    return encode_parameters(spec.plan(public, privacy).stated())
+def _mapped(samples: PublicSamples, features: str, classes: Sequence[str]) -> PublicSamples:
+    """The samples with the features of a map: that of `auto`, or of first trees, points and directions of blocks."""
+    blocks: list[Any] = []
+    for kind in features.split():
+        fitted = fit_features(kind, samples.inputs, samples.labels(classes), len(classes)).map
+        assert fitted is not None
+        few = {name: value[:4] for name, value in asdict(fitted.blocks[0]).items() if isinstance(value, tuple)}
+        blocks += fitted.blocks if kind == "auto" else [replace(fitted.blocks[0], **few)]
+    return samples.mapped(replace(fitted, blocks=tuple(blocks)), classes)
+
+
+def _planned(samples: PublicSamples, terms: Mapping[str, Any], unit: Any) -> dict[str, Any]:
+    """What a plan for the public rows chooses."""
+    classes = terms.get("classes", THREE)
+    privacy = PrivacyTerms(epsilon=terms["epsilon"], delta=terms.get("delta", 0.0), colluders=1, dropouts=1, unit=unit)
+    known: dict[str, Any] = {"auxiliary": samples.auxiliary, "labels": samples.labels(classes), "rows": 200}
+    known |= {"log_odds": samples.log_odds, "method": terms["method"]}
+    public = PublicTerms(classes=len(classes) or 1, parties=PARTIES, **known)
+    return encode_parameters(spec_class(terms["protocol"]).plan(public, privacy).stated())
 
 
 def record(what: str, public: Path, *, ceremony: bool = False, **fields: Any) -> Recording:
@@ -261,15 +275,17 @@ def record(what: str, public: Path, *, ceremony: bool = False, **fields: Any) ->
     changed = {name: value for name, value in (own | fields).items() if name not in ("absent", "parameters")}
     terms |= {"public": terms["protocol"] not in ("tally", "average", "psgd", "pathak")} | changed
     parameters = terms.get("parameters", {}) | own["parameters"]
-    if terms["protocol"] in ("regression", "rehearsed"):
+    samples = PublicSamples.read(public, "class", predicts_number=not terms.get("classes", THREE))
+    if "map" in own["parameters"]:
+        samples = _mapped(samples, own["parameters"]["map"], terms.get("classes", THREE))
+        assert samples.encoding.map is not None
+        parameters = _planned(samples, terms, "record") | {"map": samples.encoding.map.encoded.decode()}
+    elif terms["protocol"] in ("regression", "rehearsed"):
         terms["epsilon"] = 1.0 if terms["protocol"] == "regression" else 30.0
-        classes = terms.get("classes", THREE)
-        about = terms["protocol"], len(classes), terms["epsilon"], terms.get("delta", 0.0)
-        parameters = _planned(public, *about, own["parameters"].get("unit", "record")) | own["parameters"]
+        parameters = _planned(samples, terms, own["parameters"].get("unit", "record")) | own["parameters"]
     terms["parameters"] = parameters | fields.get("parameters", {})
     if "minimum_ballots" in terms:
         terms["minimum_ballots"] = PARTIES - terms["parameters"].get("dropouts", 0)
-    samples = PublicSamples.read(public, "class", predicts_number=not terms.get("classes", THREE))
     rows = len(samples.auxiliary.samples)
     made = trial(
         parties=PARTIES, **terms | {"public_table": samples.digest, "features": samples.features, "samples": rows}
@@ -309,7 +325,7 @@ def _own(study: Study, number: int) -> Any:
         return FixedVotes(generator.integers(0, classes, size=study.samples))
     if study.method == "mean":
         return FixedVotes(generator.integers(0, classes, size=classes * len(study.features)))
-    X = unit(generator, 6 + number if study.protocol == "psgd" else 40 + number)
+    X = unit(generator, 6 + number if study.protocol == "psgd" else 40 + number, len(study.features))
     persons = (np.arange(len(X)) // 2,) if study.parameters.get("record") else ()
     noise = generator.normal(size=len(X)) * np.where(np.arange(len(X)) % 9, 1.0, 50.0)
     if study.predicts_number:
@@ -342,6 +358,7 @@ TO_STORE = {
     "steps/evaluation-number": "evaluation, number",
     "steps/rehearsed": "rehearsed",
     "steps/statistic-three-classes": "statistic, three classes",
+    "steps/statistic-mapped": "mapped statistic",
     "steps/regression": "regression",
     "steps/regression-parties": "regression, parties",
 }

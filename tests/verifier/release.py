@@ -91,7 +91,7 @@ def check_model(study: Study, public: Public, content: bytes, result: Result) ->
     require(isinstance(model, dict) and list(model) == fields, "its fields are others")
     require(model["psephos_model"] == 1 and written(model) == content, "it is not written as a model is")
     require(model["method"] == study.method, "it has another method")
-    require(model["encoding"] == {"columns": public.columns}, "it encodes columns in another way")
+    require(json.dumps(model["encoding"]) == json.dumps(public.encoding), "it encodes columns in another way")
     coefficients, intercepts = _weights(study, public, plan, model)
     trial = ["A trial: the key of this study may be too short to protect anything."] if study.trial else []
     require(model["warnings"] == trial, "its warnings are others")

@@ -10,6 +10,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,12 @@ from tests.verifier import board
 from tests.verifier.board import Refused
 from tests.verifier.changes import (
     CHANGES,
+    IMPOSSIBLE_MAPS,
+    MAPS,
     OF_STUDY,
     Change,
     ballot,
+    edited_map,
     flooded,
     messages,
     model,
@@ -134,6 +138,28 @@ def test_changed_public_samples_are_refused(recordings: Recordings, edit: tuple[
     recording = recordings("pathak")
     with pytest.raises(Refused):
         verify(recording.made.study.text(), recording.public_text.replace(*edit, 1), list(recording.entries))
+
+
+@pytest.mark.parametrize("name", [*MAPS, *IMPOSSIBLE_MAPS])
+def test_both_verifiers_read_a_changed_map_alike(recordings: Recordings, name: str) -> None:
+    """And compute the same features; an evaluation ignores which rows trees have drawn."""
+    what, change = (MAPS | IMPOSSIBLE_MAPS)[name]
+    recording = recordings(what)
+    study, seen = recording.made.study, []
+    changed = replace(study, parameters=dict(study.parameters) | {"map": edited_map(recording, change)})
+    for other in (changed, replace(changed, protocol="evaluation"), study):
+        try:
+            read = PublicSamples.of(other, recording.public)
+            seen.append((read.auxiliary.digest, read.scaler.mean_.tobytes(), read.scaler.deviation_.tobytes()))
+        except StudyError:
+            seen.append(())
+        try:
+            second = Public(board.Study(other.text()), recording.public_text)
+            assert seen[-1] == (second.digest, second.mean.tobytes(), second.deviation.tobytes())
+        except Refused:
+            assert seen[-1] == ()
+    assert seen[0] != seen[2] != ()
+    assert (seen[0] == ()) == (name in IMPOSSIBLE_MAPS)
 
 
 @pytest.mark.parametrize("name", ["low", "high", "labelled"])

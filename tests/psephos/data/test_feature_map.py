@@ -28,6 +28,8 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.released import ReleasedClassifier
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, Job
 from psephos.simulation.options import JobOptions
+from tests.verifier import features as verifier
+from tests.verifier.board import Refused
 
 KINDS: tuple[Features, ...] = ("auto", "forest", "landmarks", "products", "fourier")
 
@@ -53,7 +55,7 @@ def fitted(kind: Features, width: int = 4) -> FeatureMap:
     return found
 
 
-# -- the same bits for one row, in every batch, after JSON
+# -- the same bits for one row, in every batch, after JSON, and by the second verifier
 
 
 @pytest.mark.parametrize("width", [4, 12])
@@ -70,8 +72,9 @@ def test_a_row_has_the_same_bits_in_every_batch_and_after_json(kind: Features, w
     assert (read, read.digest) == (found, found.digest)
     order = np.random.default_rng(3).permutation(1000)
     assert read.apply(X[order]).tobytes() == mapped[order].tobytes()
-    one_by_one = np.concatenate([read.apply(X[number : number + 1]) for number in range(40)])
-    assert one_by_one.tobytes() == mapped[:40].tobytes()
+    second = verifier.FeatureMap(found.encoded.decode(), width)
+    assert second.names == found.features
+    assert second.features(X[:40]).tobytes() == mapped[:40].tobytes()
     assert found.apply(X[:0]).shape == (0, mapped.shape[1])
 
 
@@ -242,6 +245,8 @@ MALFORMED: dict[str, Any] = {
 def test_a_malformed_map_is_refused(content: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(content, FeatureMap)
+    with pytest.raises(Refused):
+        verifier.FeatureMap(json.dumps(content), len(content["means"]))
     assert msgspec.convert(document(forest(LEAF, PAIR)), FeatureMap).features == ["(forest 1)"]
 
 

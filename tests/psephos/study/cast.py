@@ -58,9 +58,9 @@ class FixedVotes:
         return weights
 
 
-def unit(generator: np.random.Generator, rows: int) -> Array:
+def unit(generator: np.random.Generator, rows: int, features: int = FEATURES) -> Array:
     """Return rows of length 1 whose last feature is positive, as that of the constant is."""
-    X = generator.normal(size=(rows, FEATURES))
+    X = generator.normal(size=(rows, features))
     X[:, -1] = np.abs(X[:, -1])
     scaled: Array = X / (np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9))
     return scaled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,13 +11,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from psephos.data.feature_map import FeatureMap, Forest
 from psephos.data.fit_features import fit_features, kind_of_map
 from psephos.data.tables import read_table
 from psephos.model import Model, written_model
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import AgreementError, InvalidParameter, StudyError
+from psephos.protocol.errors import AgreementError, InvalidParameter
 from psephos.protocol.study.study import Study
 from psephos.released import ReleasedClassifier, load_model
 from psephos.specs.registry import differs_from_plan, spec_of
@@ -134,38 +132,6 @@ def test_without_labels_a_study_is_linear_and_says_so(folder: Path, public: str)
     assert map_of(study) is None
     assert "linear" in samples.note
     assert "map" not in study.parameters
-
-
-def stretched(stated: FeatureMap) -> FeatureMap:
-    forests = tuple(block for block in stated.blocks if isinstance(block, Forest))
-    return FeatureMap((*stated.means, 0.0), (*stated.deviations, 1.0), forests)
-
-
-def other_rows(stated: FeatureMap) -> FeatureMap:
-    forest = stated.blocks[0]
-    assert isinstance(forest, Forest)
-    drawn = (f"{1 << ROWS:x}", *forest.drawn[1:])
-    return msgspec.structs.replace(stated, blocks=(msgspec.structs.replace(forest, drawn=drawn),))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda stated: b"{}",
-        lambda stated: stated.encoded[:-1],
-        lambda stated: stated.encoded.replace(b'"log-odds"', b'"votes"'),
-        lambda stated: stretched(stated).encoded,
-        lambda stated: other_rows(stated).encoded,
-    ],
-    ids=["no map", "cut", "unknown", "other columns", "other rows"],
-)
-def test_a_map_that_cannot_be_is_refused(folder: Path, change: Callable[[FeatureMap], bytes]) -> None:
-    study, _ = made(folder)
-    stated = map_of(study)
-    assert stated is not None
-    changed = replace(study, parameters=dict(study.parameters) | {"map": change(stated).decode()})
-    with pytest.raises(StudyError):
-        PublicSamples.of(changed, folder / "public.csv")
 
 
 def test_another_map_is_another_study(folder: Path) -> None:
