@@ -158,6 +158,7 @@ class Forecast:
         outlooks: of all methods that could be released, the best first.
         rows: of each simulated party.
         labelled: whether the public rows have a model.
+        doubt: a sentence where that model is no better than the most frequent class; "" otherwise.
     """
 
     decision: Literal["release", "public", "stop"]
@@ -165,6 +166,7 @@ class Forecast:
     outlooks: tuple[Outlook, ...]
     rows: int
     labelled: bool
+    doubt: str = ""
 
     @property
     def reason(self) -> str:
@@ -183,11 +185,12 @@ class Forecast:
         chosen, options = self.chosen, self.chosen.options
         usual = "the better of the public rows' model and the most frequent class" if self.labelled else USUAL
         other = next((f"; not taken: {each}" for each in self.outlooks if each is not chosen), "")
+        doubt = f" {self.doubt}" if self.doubt else ""
         return (
             f"In simulated worlds of {options.parties} parties with about {self.rows} rows each"
             f"{' (assumed)' if options.announced_rows is None else ''}, at epsilon "
             f"{options.epsilon[0]:g} per {options.unit}, {usual} is right on {chosen.accuracy - chosen.gain:.1%}, and "
-            f"{chosen.method} on {chosen.accuracy:.1%} (gains: {chosen}{other})."
+            f"{chosen.method} on {chosen.accuracy:.1%} (gains: {chosen}{other}).{doubt}"
         )
 
 
@@ -207,7 +210,7 @@ def forecast(
     best = best_of(outlooks)
     release = best is not None or (insists and outlooks[0].asks)
     decision: Any = "release" if release else "public" if public.labelled and writes else "stop"
-    decided = Forecast(decision, best or outlooks[0], tuple(outlooks), stage.rows, public.labelled)
+    decided = Forecast(decision, best or outlooks[0], tuple(outlooks), stage.rows, public.labelled, stage.doubt)
     if decision == "stop":
         raise UselessReleaseError(decided.reason, stage.suggestions())
     return decided
@@ -269,6 +272,17 @@ class _Stage:
         self._split = partial(_split, public, scaler)
         self._worlds: list[_World] = []
         self._known: dict[tuple[JobOptions, int], tuple[float, bool]] = {}
+
+    @property
+    def doubt(self) -> str:
+        """See `Forecast`."""
+        usual = float(self._shares.max())
+        if self._calibration is None or (right := self._calibration.cross_validated) > usual:
+            return ""
+        return (
+            f"The model of the public rows is no better than {USUAL}: by cross-validation it is right on {right:.1%}, "
+            f"and {usual:.1%} are of that class."
+        )
 
     def _world(self, number: int) -> _World:
         """Return a world; worlds are simulated in their order, when they are first asked for."""

@@ -149,6 +149,19 @@ def test_without_a_gain_the_public_model_is_written_whatever_the_method(more: di
     assert json.loads(written[0][0])["release"]["epsilon"] == 0
 
 
+@pytest.mark.parametrize("useful", [True, False])
+def test_a_public_model_that_is_no_better_than_the_most_frequent_class_is_doubted(useful: bool, tmp_path: Path) -> None:
+    own = table(tmp_path)
+    if not useful:
+        head, *rows = (tmp_path / "open.csv").read_text().splitlines()
+        rows = [f"{row.rpartition(',')[0]},{'ill' if number % 3 else 'well'}" for number, row in enumerate(rows)]
+        (tmp_path / "open.csv").write_text("\n".join([head, *rows]))
+    job = Job(JobOptions(**own, method="own-data", epsilon=(0.05,), features="linear"))
+    job.decide()
+    assert job.forecast is not None
+    assert bool(job.forecast.doubt) is not useful
+
+
 def outlook(method: str, accuracy: float, gain: float) -> Outlook:
     return Outlook(JobOptions(method=method), accuracy, np.full(WORLDS, gain), least=0.05)  # type: ignore[arg-type]
 
