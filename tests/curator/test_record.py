@@ -54,7 +54,9 @@ def distance(grid: RecordGrid, rows: Array, labels: Any) -> float:
     return float(np.abs(change).sum() if grid.norm == "l1" else math.sqrt(int((change * change).sum())))
 
 
-@pytest.mark.parametrize(("classes", "norm"), GRIDS)
+@pytest.mark.parametrize(
+    ("classes", "norm"), [pytest.param(*grid, marks=[pytest.mark.slow] * (grid[0] != 2)) for grid in GRIDS]
+)
 def test_no_search_finds_a_change_above_the_certified_sensitivity(classes: int, norm: Norm) -> None:
     """Nelder-Mead from many starts, over coordinates of any length, scores or numbers, on the integers themselves."""
     grid = free_numeric_grid(norm) if classes == 1 else free_grid(classes, norm)

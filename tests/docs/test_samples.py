@@ -142,7 +142,7 @@ def test_commands_exist(page: Path) -> None:
 # -- examples
 
 
-LONG = ("epsilon_curve", "hamm2016", "rings")
+LONG = ("epsilon_curve", "hamm2016", "hospitals", "rings")
 """Examples with several whole runs."""
 
 SCRIPTS = [

@@ -54,7 +54,8 @@ def options(path: Path, *, labelled: bool = True, **more: Any) -> JobOptions:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "epsilon", "chosen"), [(None, 10.0, "discrete-laplace"), ("gaussian", 1.0, "gaussian")]
+    ("mechanism", "epsilon", "chosen"),
+    [pytest.param(None, 10.0, "discrete-laplace", marks=pytest.mark.slow), ("gaussian", 1.0, "gaussian")],
 )
 def test_a_rehearsed_step_is_released_with_its_card(
     tmp_path: Path, mechanism: Any, epsilon: float, chosen: str
