@@ -169,12 +169,12 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
         import joblib  # imported here because it takes a tenth of a second
 
         key = joblib.hash((function.__qualname__, args, {**kwargs, "done": None}))
-        if key not in REMEMBERED:
-            REMEMBERED[key] = function(*args, **kwargs)
+        if (result := REMEMBERED.get(key)) is None:
+            REMEMBERED[key] = result = function(*args, **kwargs)
             if len(REMEMBERED) > _REMEMBERED:
-                del REMEMBERED[next(iter(REMEMBERED))]
-        result: T = deepcopy(REMEMBERED[key])
-        return result
+                REMEMBERED.pop(next(iter(REMEMBERED)), None)  # another thread may have
+        copied: T = deepcopy(result)
+        return copied
 
     return call
 
