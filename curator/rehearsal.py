@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 _DIRECTIONS = 150  # largest number of principal directions in which the public model is fitted
 _VARYING = 1e-9  # least variance of a principal direction, as a share of the largest: others have no order
+_BEYOND = 1e-6  # least share of a forest's slopes beside the principal directions that is a direction of its own
 _LEAST_SPREAD = 0.1  # least standard deviation by which a feature is divided, as a share of the median one
 _RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of the public model, for the mean loss
 
@@ -84,7 +85,7 @@ class PublicModel:
     Attributes:
         mean, spread: float64 (d,), by which a row's features are standardised.
         axes, variances: float64 (d, D), orthonormal principal directions of standardised rows, and (D,), shrunk,
-            falling.
+            falling; behind them, what the slopes of a forest's scores have beside them.
         rows: float64 (N, D), the public rows in these directions.
         weights, constant: float64 (K - 1, D), (K - 1,). The scores are rows @ weights.T + constant.
         ridge: for the mean loss.
@@ -185,21 +186,22 @@ def fit_public(
 ) -> PublicModel:
     """Fit the public model to features (N, d) without the constant and labels (N,), -1 where there is none.
 
-    With `log_odds` (`contrasts_of`) scores are the mean of fitted ones and of these, along the principal directions.
+    With `log_odds` (`contrasts_of`) scores are the mean of fitted ones and of these.
     """
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
     if not len(labelled):
         raise DataError("no public row has a label, so there is no public model to start from")
-    mean, spread, axes, variances, rows = principal_rows(features)
+    forest = None if log_odds is None else contrasts_of(log_odds, classes)
+    mean, spread, axes, variances, rows = principal_rows(features, None if forest is None else forest[:-1])
     known = np.asarray(labels, dtype=np.int64)[labelled]
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
     ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
     weights, constant = ridge_softmax(rows[labelled], known, classes, ridge)
-    if log_odds is not None:
-        *slopes, intercept = contrasts_of(log_odds, classes)
-        forest, level = (spread[:, None] * slopes).T @ axes, intercept + mean @ slopes
-        held_out = (held_out + rows[labelled[order]] @ forest.T + level) / 2
-        weights, constant = (weights + forest) / 2, (constant + level) / 2
+    if forest is not None:
+        *slopes, intercept = forest
+        odds, level = (spread[:, None] * slopes).T @ axes, intercept + mean @ slopes
+        held_out = (held_out + rows[labelled[order]] @ odds.T + level) / 2
+        weights, constant = (weights + odds) / 2, (constant + level) / 2
     digest = public_digest(features, labels)
     return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
 
@@ -244,18 +246,29 @@ def public_digest(features: Array, labels: NDArray[np.integer]) -> bytes:
     return hashlib.sha256(b"".join(array.tobytes() for array in seen)).digest()
 
 
-def principal_rows(features: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return `mean`, `spread`, `axes`, `variances` and `rows` of `PublicModel`, of features (N, d)."""
+def principal_rows(features: Array, kept: Array | None = None) -> tuple[Array, Array, Array, Array, Array]:
+    """Return `mean`, `spread`, `axes`, `variances` and `rows` of `PublicModel`, of features (N, d).
+
+    The span of the axes contains the functions of features whose slopes are `kept` (d, k).
+    """
     mean, spread = features.mean(axis=0), features.std(axis=0)
     if not (spread > 0).any():
         raise DataError("all public rows are the same, so they give no coordinates; collect others")
     spread = np.where(spread > 0, np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0]))), 1.0)
     standard = (features - mean) / spread
     value, directions, share = principal_directions(standard)
-    varying = min(_DIRECTIONS, int((value > _VARYING * value[0]).sum()))
-    average = float((standard**2).sum()) / standard.size
-    variances = np.maximum((1 - share) * value[:varying] + share * average, 1e-6)
+    least = _VARYING * value[0]
+    varying = min(_DIRECTIONS, int((value > least).sum()))
     axes = directions[:, :varying]
+    if kept is not None:
+        varied = np.where((standard**2).mean(axis=0) > least, spread, 0)
+        for slopes in varied * kept.T:
+            left = slopes - axes @ (axes.T @ slopes)
+            if (size := np.linalg.norm(left)) > _BEYOND * np.linalg.norm(slopes):
+                axes = np.column_stack([axes, left / size])
+    value = np.append(value[:varying], ((standard @ axes[:, varying:]) ** 2).mean(axis=0))
+    average = float((standard**2).sum()) / standard.size
+    variances = np.maximum((1 - share) * value + share * average, 1e-6)
     rows = standard @ axes
     return mean, spread, axes, variances, rows
 

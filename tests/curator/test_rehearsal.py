@@ -16,6 +16,7 @@ from psephos.curator.rehearsal import (
     PublicModel,
     Rehearsal,
     calibrate,
+    contrasts_of,
     fit_public,
     rehearse,
 )
@@ -105,6 +106,21 @@ def test_labels_of_one_class_and_absent_classes_still_make_a_model() -> None:
         fit_public(X[:, :-1], np.full(len(y), -1), 4)
     with pytest.raises(DataError):
         fit_public(np.ones((20, 3)), np.zeros(20, np.int64), 2)
+
+
+@pytest.mark.parametrize("rows", [60, 250])
+def test_a_forest_is_half_of_the_model_however_many_columns_there_are(rows: int) -> None:
+    """Not its projection on the leading principal directions; one of its columns is constant."""
+    X, y = table(3, rows + 50, 200, 0.2)
+    X = np.where(np.arange(201) == 7, 1.0, X)
+    log_odds = np.zeros((201, 3))
+    log_odds[[7, 8, 9], range(3)] = 1.0, 1.0, -0.5
+    models = [fit_public(X[:rows, :-1], y[:rows], 3, factor * log_odds) for factor in (1.0, 2.0)]
+    added = 2 * (models[1].offset - models[0].offset)
+    assert np.allclose(X @ added, X @ contrasts_of(log_odds, 3))
+    order = np.random.default_rng(0).permutation(rows)  # of the cross-validation
+    held_out = 2 * (models[1].held_out - models[0].held_out)
+    assert np.allclose(held_out, X[order] @ contrasts_of(log_odds, 3))
 
 
 def rehearsal(epsilon: float = 10.0, parties: int = 100, seed: int = 0, **terms: Any) -> Rehearsal:
