@@ -27,7 +27,8 @@ from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
-from psephos.curator.rehearsal import contrasts_of, remembered, ridge_softmax
+from psephos.curator.rehearsal import contrasts_of, ridge_softmax
+from psephos.curator.remembered import remembered
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm

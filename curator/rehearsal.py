@@ -12,15 +12,15 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.class_shares import share_offsets
+from psephos.curator.remembered import remembered
 from psephos.curator.statistic import principal_directions
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -29,8 +29,6 @@ from psephos.protocol.grids.own_data import contrast_basis
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _DIRECTIONS = 150  # largest number of principal directions in which the public model is fitted
 _VARYING = 1e-9  # least variance of a principal direction, as a share of the largest: others have no order
@@ -45,7 +43,6 @@ chooses a larger one, the public rows show no effect of the coordinates; that do
 _SUPPOSED_RANK = 8  # directions in which public rows without labels are supposed to differ by class
 _HALVINGS = 20  # of the interval in which the scale of a supposed model lies
 _FOLDS = 5  # folds of the cross-validation
-_REMEMBERED = 12  # most results that are kept
 _FITTED = 2000  # most labelled public rows that the cross-validation uses
 _RANKS = (0, 2, 4, 8, 16, 32, 64, 128)  # numbers of coordinates that are rehearsed, without the constant
 _POWERS = (0.0, 0.5)  # A coordinate's mean square is its variance to this power: 0 whitens
@@ -153,31 +150,6 @@ class PublicModel:
         """Return rows @ directions + constant as a function of features with a constant 1 behind them."""
         slopes = self.axes @ directions / self.spread[:, None]
         return np.vstack([slopes, constant - self.mean @ slopes])
-
-
-REMEMBERED: dict[str, Any] = {}
-"""The last results of functions of public values, by function and arguments."""
-
-
-def remembered(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function that computes nothing twice, for functions of public values alone; `done` does not count.
-
-    Each caller gets a copy, which it may change.
-    """
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        import joblib  # imported here because it takes a tenth of a second
-
-        key = joblib.hash((function.__qualname__, args, {**kwargs, "done": None}))
-        if (result := REMEMBERED.get(key)) is None:
-            REMEMBERED[key] = result = function(*args, **kwargs)
-            if len(REMEMBERED) > _REMEMBERED:
-                REMEMBERED.pop(next(iter(REMEMBERED)), None)  # another thread may have
-        copied: T = deepcopy(result)
-        return copied
-
-    return call
 
 
 @remembered

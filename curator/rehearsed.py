@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from psephos.curator.checks import check_count, noise_inflation, public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.noise_plan import NoisePlan, certified, check_mechanism, joint_noise, variance_of
-from psephos.curator.rehearsal import Noise, PublicModel, Rehearsal, fit_public, rehearse, remembered, shrink
+from psephos.curator.rehearsal import Noise, PublicModel, Rehearsal, fit_public, rehearse, shrink
+from psephos.curator.remembered import remembered
 from psephos.curator.statistic import MechanismName, grid_sensitivity
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.rehearsal import remembered
+from psephos.curator.remembered import remembered
 from psephos.data.feature_map import (
     MOST_COLUMNS,
     MOST_LEVELS,

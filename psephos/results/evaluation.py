@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.rehearsal import remembered
+from psephos.curator.remembered import remembered
 from psephos.data.splits import Split
 from psephos.parties.training import votes
 from psephos.results.base import Accuracy, rare_class

@@ -108,7 +108,7 @@ def test_linear_algebra_that_rounds_otherwise_chooses_the_same_plan(
         return values * (1 - 2.0**-50), vectors * (1 + 2.0**-50 * draw.standard_normal(vectors.shape))
 
     monkeypatch.setattr(np.linalg, "eigh", other)
-    monkeypatch.setattr("psephos.curator.rehearsal.REMEMBERED", {})
+    monkeypatch.setattr("psephos.curator.remembered.REMEMBERED", {})
     assert differs_from_plan(StudyTerms(study, samples)) == []
     assert calls
 
