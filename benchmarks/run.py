@@ -17,10 +17,11 @@ from rich.console import Console
 
 from benchmarks.guard import losses, measured_commands
 from benchmarks.page import write_page
+from benchmarks.proofs import bounded_costs
 from benchmarks.scaling import growth
 from benchmarks.speed import measure
 
-PARTS = ("commands", "encryption", "growth")
+PARTS = ("commands", "encryption", "proofs", "growth")
 """Parts of the results that can be measured separately, in this order."""
 
 
@@ -36,6 +37,8 @@ def measure_part(part: str, options: argparse.Namespace, console: Console) -> di
         return {"commands": times}
     if part == "encryption":
         return measure(bits, repetitions)
+    if part == "proofs":
+        return {"bounded": bounded_costs(repetitions=repetitions)}
     exponents = growth(repetitions=max(2, repetitions // 2))
     for name, series in exponents["series"].items():
         console.print(f"exponent of the marginal cost in {name}: {series['exponent']:.3f}")
