@@ -360,7 +360,9 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
         mapped = np.empty((len(X), len(self.means) + len(self.features)))
         step = max(1, min(_BLOCK, _BLOCK_NUMBERS // mapped.shape[1]))
         for at in range(0, len(X), step):
-            mapped[at : at + step] = self._apply(X[at : at + step])
+            rows = self.integers(X[at : at + step])
+            columns = [rows / UNIT, *(block.apply(rows) for block in self.blocks)]
+            mapped[at : at + step] = np.concatenate(columns, axis=1)
         return mapped
 
     def apply_to_public(self, X: Array, known: NDArray[np.intp]) -> Array:
@@ -376,10 +378,6 @@ class FeatureMap(Struct, frozen=True, forbid_unknown_fields=True):
                 mapped[known, first : first + width] = block.unseen(rows)
             first += width
         return mapped
-
-    def _apply(self, X: Array) -> Array:
-        rows = self.integers(X)
-        return np.concatenate([rows / UNIT, *(block.apply(rows) for block in self.blocks)], axis=1)
 
 
 def _directions_fit(directions: Sequence[Sequence[int]], inputs: int) -> bool:

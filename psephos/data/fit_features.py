@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -103,30 +103,21 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
 @remembered
 def _fit(features: Features, X: Array, y: NDArray[Any], known: NDArray[np.intp], classes: int) -> FittedMap:
     fitter = _Fitter(X, y, known, classes)
-    if features == "auto":
-        return fitter.chosen()
-    fits: dict[str, Callable[[], Block]] = {
-        "forest": fitter.trees,
-        "landmarks": fitter.landmarks,
-        "products": fitter.products,
-        "fourier": fitter.fourier,
-    }
-    return fitter.fitted([fits[features]()])
+    return fitter.chosen() if features == "auto" else fitter.fitted([fitter.fits[features]()])
 
 
 def kind_of_map(stated: FeatureMap) -> Features:
     """Return what was asked for where a map was fitted."""
-    first = stated.blocks[0]
-    if isinstance(first, Forest) and first.gives == "log-odds":
-        return "auto"
-    kinds: dict[type, Features] = {Forest: "forest", Landmarks: "landmarks", Products: "products", Fourier: "fourier"}
-    return kinds[type(first)]
+    tag: Any = stated.blocks[0].__struct_config__.tag
+    kind: Features = "auto" if stated.log_odds else tag
+    return kind
 
 
 class _Fitter:
     """Fits blocks to the public rows; `known` are the places of those whose labels are used.
 
     Attributes:
+        fits: what fits each kind of block, in the order in which they are compared.
         comparable: whether two classes are outside every fold of the rows that maps are compared on.
     """
 
@@ -144,10 +135,17 @@ class _Fitter:
         self.points = self.rows[np.sort(order[: min(_LANDMARKS, self.most)])]
         self.compared = np.sort(self.stream.permutation(len(known))[:_MOST_ROWS])
         self.comparable = np.sort(np.bincount(self.labels[self.compared], minlength=2))[-2] > 1
+        self.fits: dict[str, Callable[[], Block]] = {
+            "forest": self.trees,
+            "products": self.products,
+            "fourier": self.fourier,
+            "landmarks": self.landmarks,
+        }
 
-    def fitted(self, blocks: list[Block], note: str = "") -> FittedMap:
+    def fitted(self, blocks: list[Block], why: str = "") -> FittedMap:
         """Return the map of these blocks."""
         fitted = FeatureMap(*self.scale, blocks=tuple(blocks))
+        note = why and f"the columns and {fitted.summary}, {why}"
         return FittedMap(fitted, fitted.apply_to_public(self.X, self.known), note)
 
     # -- the choice
@@ -158,17 +156,13 @@ class _Fitter:
         blocks: list[Block] = [self.log_odds()]
         if self.comparable and len(rows) >= FEWEST_COMPARED:
             columns = np.concatenate([rows / UNIT, self.columns(blocks[0])], axis=1)
-            fits: list[Callable[[], Block]] = [self.trees, self.products, self.fourier, self.landmarks]
             losses, best = self.losses(columns), 0.0
-            for fit in fits:
+            for fit in self.fits.values():
                 block = fit()
                 gain = losses - self.losses(np.concatenate([columns, self.columns(block)], axis=1))
                 if gain.mean() > max(best, MARGIN * gain.std() / np.sqrt(len(gain))):
                     best, blocks = float(gain.mean()), [blocks[0], block]
-        fitted = self.fitted(blocks)
-        assert fitted.map is not None
-        note = f"the columns and {fitted.map.summary}, chosen on the public rows alone (--features auto)"
-        return replace(fitted, note=note)
+        return self.fitted(blocks, "chosen on the public rows alone (--features auto)")
 
     def columns(self, block: Block) -> Array:
         """Return a block's columns of the compared rows, (n, e)."""
@@ -207,18 +201,10 @@ class _Fitter:
         return self._forest("trees", trees, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF)
 
     def _forest(self, gives: Literal["log-odds", "trees"], trees: int, leaves: int, smallest: int) -> Forest:
-        model = self._grown(trees, leaves, smallest)
-        width = 1 if self.classes == 2 else self.classes
-        exported = (_exported(one.tree_, model.classes_, self.classes, width) for one in model.estimators_)
-        drawn = (f"{sum(1 << int(k) for k in np.unique(rows)):x}" for rows in model.estimators_samples_)
-        return Forest(gives, width, tuple(exported), tuple(drawn))
-
-    def _grown(self, trees: int, leaves: int, smallest: int) -> Any:
-        """Return scikit-learn's forest, of at most half the numbers that a map may have."""
         from sklearn.ensemble import RandomForestClassifier
 
-        most = max(2, MOST_NUMBERS // (2 * trees * (3 + self.classes)))
-        return RandomForestClassifier(
+        most = max(2, MOST_NUMBERS // (2 * trees * (3 + self.classes)))  # half the numbers of a map
+        model = RandomForestClassifier(
             trees,
             max_depth=MOST_LEVELS,
             max_leaf_nodes=min(leaves, most),
@@ -226,6 +212,10 @@ class _Fitter:
             random_state=0,
             n_jobs=1,
         ).fit(self.rows[self.known], self.labels)
+        width = 1 if self.classes == 2 else self.classes
+        exported = (_exported(one.tree_, model.classes_, self.classes, width) for one in model.estimators_)
+        drawn = (f"{sum(1 << int(k) for k in np.unique(rows)):x}" for rows in model.estimators_samples_)
+        return Forest(gives, width, tuple(exported), tuple(drawn))
 
     # -- functions of the columns alone
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -105,32 +106,25 @@ class MapGraph:
 
 def _tree_attributes(forest: Forest) -> tuple[dict[str, list[Any]], int]:
     """Return the attributes of a `TreeEnsembleRegressor` and the number of its targets."""
-    found: dict[str, list[Any]] = {name: [] for name in (*_NODES, *_TARGETS)}
+    found: dict[str, list[Any]] = defaultdict(list)
     for number, tree in enumerate(forest.trees):
         columns, thresholds, right, values = tree.arrays(forest.width)
-        for node in range(len(columns)):
-            leaf = right[node] == node
-            known = number, node, int(columns[node]), "LEAF" if leaf else "BRANCH_LEQ", float(thresholds[node])
-            for name, value in zip(
-                _NODES, (*known, 0 if leaf else node + 1, 0 if leaf else int(right[node])), strict=True
-            ):
-                found[name].append(value)
-            if not leaf:
-                continue
-            first = number * forest.width if forest.gives == "trees" else 0
-            for place, value in enumerate(values[node].tolist()):
-                for name, each in zip(_TARGETS, (number, node, first + place, float(value)), strict=True):
-                    found[name].append(each)
+        nodes = np.arange(len(columns))
+        leaf = right == nodes
+        leaves = np.repeat(nodes[leaf], forest.width)
+        first = number * forest.width if forest.gives == "trees" else 0
+        for name, column in {
+            "nodes_treeids": np.full(len(nodes), number),
+            "nodes_nodeids": nodes,
+            "nodes_featureids": columns,
+            "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ"),
+            "nodes_values": thresholds.astype(np.float64),
+            "nodes_truenodeids": np.where(leaf, 0, nodes + 1),
+            "nodes_falsenodeids": np.where(leaf, 0, right),
+            "target_treeids": np.full(len(leaves), number),
+            "target_nodeids": leaves,
+            "target_ids": first + np.arange(len(leaves)) % forest.width,
+            "target_weights": values[leaf].astype(np.float64).ravel(),
+        }.items():
+            found[name] += column.tolist()
     return found, forest.width * (len(forest.trees) if forest.gives == "trees" else 1)
-
-
-_NODES = (
-    "nodes_treeids",
-    "nodes_nodeids",
-    "nodes_featureids",
-    "nodes_modes",
-    "nodes_values",
-    "nodes_truenodeids",
-    "nodes_falsenodeids",
-)
-_TARGETS = "target_treeids", "target_nodeids", "target_ids", "target_weights"
