@@ -317,11 +317,11 @@ class SimulatedData(NamedTuple):
         return float(self.chances[np.arange(len(self.test)), chosen].mean())
 
 
-def _simulated_rows(model: PublicModel, count: int, generator: np.random.Generator) -> Array:
-    """Draw rows (count, D) from a smoothed bootstrap of the public rows."""
-    rows = model.rows[generator.integers(0, len(model.rows), count)]
-    fresh = generator.standard_normal(rows.shape) * np.sqrt(model.variances)
-    return np.asarray(math.sqrt(1 - _SMOOTHING**2) * rows + _SMOOTHING * fresh)
+def simulated_rows(rows: Array, variances: Array, count: int, generator: np.random.Generator) -> Array:
+    """Draw rows (count, D) from a smoothed bootstrap of `rows` and `variances` of `PublicModel`."""
+    drawn = rows[generator.integers(0, len(rows), count)]
+    fresh = generator.standard_normal(drawn.shape) * np.sqrt(variances)
+    return np.asarray(math.sqrt(1 - _SMOOTHING**2) * drawn + _SMOOTHING * fresh)
 
 
 def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Array], Array]:
@@ -349,7 +349,7 @@ def calibrate(model: PublicModel, generator: np.random.Generator, samples: int =
     basis, n = contrast_basis(model.classes), len(model.labels)
     accuracy, loss = (float(model.hits.sum()) + 1) / (n + 2), float(model.losses.mean())
     tolerance = math.sqrt(accuracy * (1 - accuracy) / n) + 0.01, float(model.losses.std()) / math.sqrt(n) + 0.02
-    rows = _simulated_rows(model, samples, generator)
+    rows = simulated_rows(model.rows, model.variances, samples, generator)
     scores = model.scores(rows)
     errors = np.stack([_error(model, generator)(rows) for _ in range(_DRAWS)])
     chosen, logarithms = (scores @ basis).argmax(axis=1), np.log(np.maximum(softmax(scores @ basis), 1e-9))
@@ -377,7 +377,7 @@ def simulate_world(
 ) -> SimulatedData:
     """Simulate a world; `truth`: the factors of the public model and of a drawn error."""
     private, basis = parties * rows, contrast_basis(model.classes)
-    X = _simulated_rows(model, private + _TEST_ROWS, generator)
+    X = simulated_rows(model.rows, model.variances, private + _TEST_ROWS, generator)
     offset = model.scores(X)
     error = truth[1] * _error(model, generator)(X) if truth[1] else 0.0
     chances = softmax((truth[0] * offset + error) @ basis)

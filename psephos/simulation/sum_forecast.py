@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from psephos.curator.checks import public_features
 from psephos.curator.record import ROWS_PER_PARTY, public_score
-from psephos.curator.rehearsal import principal_rows, public_digest
+from psephos.curator.rehearsal import principal_rows, public_digest, simulated_rows
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import UselessReleaseError
 from psephos.simulation.forecast import ASSUMED_ROWS, EPSILONS, PUBLIC_RELEASED, drawn_noise
@@ -36,7 +36,6 @@ WIDEST = 0.125
 _ROWS, _PARTIES = 5000, 50  # most simulated rows of all parties, and most simulated parties
 _TEST = 1000  # simulated rows on which predictions are compared
 _RIDGE = 0.3  # in the posterior of the error of the public rows' prediction, besides directions over rows
-_SMOOTHING = 0.5  # share of the standard deviation of a simulated row that is drawn afresh
 _SKEW = 2.0  # standard deviations of the labels by which they are mixed up, in worlds that deal them unevenly
 _LEAST_GAIN = 0.001  # mean gain of R^2 below which no privacy is spent
 _LOSS, _LOST = -0.01, 1  # a gain that is a loss, and most worlds with one in which privacy is still spent
@@ -148,9 +147,7 @@ class _Stage:
 
     def _drawn(self, spec: RegressionSpec, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
         """Draw rows (count, d + 1) and their true predictions (count,)."""
-        rows = self._table[generator.integers(0, len(self._table), count)]
-        fresh = generator.standard_normal(rows.shape) * np.sqrt(self._variances)
-        rows = math.sqrt(1 - _SMOOTHING**2) * rows + _SMOOTHING * fresh
+        rows = simulated_rows(self._table, self._variances, count, generator)
         X = np.column_stack([(rows @ self._axes.T) * self._spread + self._mean, np.ones(count)]) * self._constant
         error = rows @ (self._slopes * generator.standard_normal(len(self._slopes)))
         error += self._shift * generator.standard_normal()
