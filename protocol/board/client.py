@@ -13,7 +13,7 @@ from itertools import pairwise
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
-from psephos.protocol.board.sealing import SEALING_KEY_BYTES, SealingKey, seal
+from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -89,6 +89,14 @@ def describe_missing(places: Mapping[str, Sequence[range]]) -> str:
 def join_message(session: bytes, sealing_key: bytes) -> bytes:
     """Return the first message of a role, with which it agrees to the study and announces its sealing key."""
     return frame(Kind.JOINED, session, sealing_key)
+
+
+def announced_key(data: bytes, session: bytes) -> bytes:
+    """Return the sealing key of a `joined` message; raises MessageError or WrongRoundError."""
+    key = Reader(data, Kind.JOINED, session).rest()
+    # A key that nothing can be encrypted to would stop the role that tries, instead of the one that announced it.
+    seal(b"", key, b"")
+    return key
 
 
 class BoardReader:
@@ -217,12 +225,9 @@ class BoardReader:
             )
 
     def _announced_key(self, number: int, message: Entry) -> bytes:
-        reader = Reader(message.data, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
+        key = announced_key(message.data, self.members.session)
         if message.sender in self._sealing_keys:
             raise UnexpectedMessageError(f"entry {number}: {message.sender} has joined before")
-        key = reader.rest()
-        # A key that nothing can be encrypted to would stop the role that tries, instead of the one that announced it.
-        seal(b"", key, b"")
         return key
 
 

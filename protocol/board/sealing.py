@@ -1,4 +1,7 @@
-"""Encryption of messages to one role: HPKE (RFC 9180) with X25519, HKDF-SHA256 and ChaCha20-Poly1305.
+"""Encryption of messages to one role: HPKE (RFC 9180) with HKDF-SHA256 and ChaCha20-Poly1305.
+
+Keys are exchanged by ML-KEM-768 and X25519 together (MLKEM768-X25519, draft-ietf-hpke-pq): both have to be broken. Keys
+of earlier versions are X25519 alone; what is sealed to them stays readable.
 
 A role's sealing key is generated for one study and erased when the role needs it no longer, so the entries that remain
 on the board cannot be decrypted afterwards.
@@ -7,53 +10,86 @@ on the board cannot be decrypted afterwards.
 from __future__ import annotations
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from cryptography.hazmat.primitives.hpke import (
+    AEAD,
+    KDF,
+    KEM,
+    MLKEM768X25519PrivateKey,
+    MLKEM768X25519PublicKey,
+    Suite,
+)
 
 from psephos.protocol.errors import MessageError
 from psephos.protocol.randomness import SYSTEM, Randomness
 
-SEALING_KEY_BYTES = 32
-"""Length of a public or secret X25519 key (RFC 7748)."""
+X25519_BYTES = 32
+"""Length of a public or secret X25519 key (RFC 7748): the end of a sealing key, or all of an earlier version's."""
 
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+SECRET_BYTES = 64 + X25519_BYTES
+"""Length of a secret sealing key: the seed of an ML-KEM-768 key (FIPS 203), then an X25519 key."""
+
+_X25519 = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class SealingKey:
-    """The secret key of a role. `repr` does not show it, and pickling raises TypeError."""
+    """The secret key of a role. `repr` does not show it, and pickling raises TypeError.
+
+    Attributes:
+        public: an ML-KEM-768 encapsulation key (1,184 bytes), then an X25519 key; or this alone.
+    """
 
     def __init__(self, secret: bytes) -> None:
-        """Construct a key from its 32 bytes; raises ValueError for any other length."""
-        self._key = X25519PrivateKey.from_private_bytes(secret)
-        self.public = self._key.public_key().public_bytes_raw()
+        """Construct a key from its 96 bytes, or the 32 of an earlier version's; raises ValueError for other lengths."""
+        self._secret = secret
+        x25519 = X25519PrivateKey.from_private_bytes(secret[-X25519_BYTES:])
+        self.public = x25519.public_key().public_bytes_raw()
+        self._key: X25519PrivateKey | MLKEM768X25519PrivateKey = x25519
+        self._suite = _X25519
+        if len(secret) != X25519_BYTES:
+            mlkem = MLKEM768PrivateKey.from_seed_bytes(secret[:-X25519_BYTES])
+            self.public = mlkem.public_key().public_bytes_raw() + self.public
+            self._key, self._suite = MLKEM768X25519PrivateKey(mlkem, x25519), _HYBRID
 
     @classmethod
     def generate(cls, randomness: Randomness = SYSTEM) -> SealingKey:
-        return cls(randomness.draw(SEALING_KEY_BYTES))
+        return cls(randomness.draw(SECRET_BYTES))
 
     def secret(self) -> bytes:
-        """Return the 32 bytes of the secret key. Only the role's own store needs them."""
-        return self._key.private_bytes_raw()
+        """Return the bytes of the secret key. Only the role's own store needs them."""
+        return self._secret
 
     def open(self, sealed: bytes, info: bytes) -> bytes:
         """Decrypt what `seal` returned for this key and context; raises MessageError."""
         try:
-            return bytes(_SUITE.decrypt(sealed, self._key, info=info))
+            return bytes(self._suite.decrypt(sealed, self._key, info=info))
         except (InvalidTag, ValueError):
             raise MessageError(
                 "an encrypted message to this role cannot be decrypted: it is damaged, or was made for another place"
             ) from None
 
     def __repr__(self) -> str:
-        return f"<SealingKey of {self.public.hex()[:12]}>"
+        return f"<SealingKey of {self.public[-X25519_BYTES:].hex()[:12]}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a sealing key cannot be pickled")
 
 
 def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
-    """Encrypt a message to an X25519 public key, 32 bytes, or raise MessageError; decryption needs the same `info`."""
+    """Encrypt a message to a public key, or raise MessageError; decryption needs the same `info`.
+
+    Args:
+        message: what is encrypted.
+        receiver: a public sealing key, or the X25519 key of an earlier version.
+        info: the context.
+    """
     try:
-        return bytes(_SUITE.encrypt(message, X25519PublicKey.from_public_bytes(receiver), info=info))
+        x25519 = X25519PublicKey.from_public_bytes(receiver[-X25519_BYTES:])
+        if len(receiver) == X25519_BYTES:
+            return bytes(_X25519.encrypt(message, x25519, info=info))
+        mlkem = MLKEM768PublicKey.from_public_bytes(receiver[:-X25519_BYTES])
+        return bytes(_HYBRID.encrypt(message, MLKEM768X25519PublicKey(mlkem, x25519), info=info))
     except ValueError:
-        raise MessageError("a sealing key is not a usable X25519 key") from None
+        raise MessageError("a sealing key is not a usable one of ML-KEM-768 and X25519, or of X25519 alone") from None

@@ -20,7 +20,7 @@ from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.board.sealing import SEALING_KEY_BYTES
+from psephos.protocol.board.client import announced_key
 from psephos.protocol.ceremony.messages import reason
 from psephos.protocol.errors import AgreementError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.keys import PublicKey
@@ -179,7 +179,7 @@ class JoinStage(Machine):
     @takes(JoinedRoles, Kind.JOINED)
     def add(self, state: JoinedRoles, entry: Entry) -> Step:
         """Record that the sender has joined; raises MessageError, WrongRoundError or UnexpectedMessageError."""
-        Reader(entry.data, Kind.JOINED, self.study.digest, length=SEALING_KEY_BYTES)
+        announced_key(entry.data, self.study.digest)
         if entry.sender not in self.study.members.keys or entry.sender in state.joined:
             raise UnexpectedMessageError(
                 f"{self.name}: {entry.sender} joined the study, which only its roles may do, and only once"

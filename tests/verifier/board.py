@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
@@ -296,10 +297,13 @@ def verify_signature(key: bytes, signature: bytes, message: bytes) -> None:
 
 
 def check_sealing_key(key: bytes) -> None:
+    """Check an X25519 key, or one that an ML-KEM-768 key stands before."""
     try:
-        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+        if len(key) != 32:
+            MLKEM768PublicKey.from_public_bytes(key[:-32])
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key[-32:]))
     except ValueError:
-        raise Refused("an X25519 key has small order, or another length") from None
+        raise Refused("a sealing key has small order, a number outside the field, or another length") from None
 
 
 def _node(left: bytes, right: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import secrets
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from psephos.protocol.board import MOST_BYTES, MemoryBoard
 from psephos.protocol.board.client import BoardClient, BoardReader, CheckedEntry, join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
-from psephos.protocol.board.sealing import SealingKey, seal
+from psephos.protocol.board.sealing import SECRET_BYTES, X25519_BYTES, SealingKey, seal
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -70,9 +71,9 @@ def made() -> Trial:
 class Everyone:
     """The clients of several roles, who all read the same entries."""
 
-    def __init__(self, made: Trial, *names: str) -> None:
+    def __init__(self, made: Trial, *names: str, secret_bytes: int = SECRET_BYTES) -> None:
         self.made = made
-        self.secrets = {name: SealingKey.generate() for name in names}
+        self.secrets = {name: SealingKey(secrets.token_bytes(secret_bytes)) for name in names}
         self.clients = {
             name: BoardClient(made.study.members, name, made.keys[name], self.secrets[name]) for name in names
         }
@@ -90,8 +91,9 @@ def errors(checked: dict[str, CheckedEntry]) -> set[type[Exception] | None]:
     return {None if each.error is None else type(each.error) for each in checked.values()}
 
 
-def test_a_public_message_reaches_everybody_and_a_secret_one_its_receiver(made: Trial) -> None:
-    everyone = Everyone(made, "curator", "party 0", "holder 1")
+@pytest.mark.parametrize("secret_bytes", [SECRET_BYTES, X25519_BYTES], ids=["hybrid", "earlier versions"])
+def test_a_public_message_reaches_everybody_and_a_secret_one_its_receiver(made: Trial, secret_bytes: int) -> None:
+    everyone = Everyone(made, "curator", "party 0", "holder 1", secret_bytes=secret_bytes)
     public = everyone.post(everyone.clients["party 0"].sign(Post(BOARD, b"for all")))
     assert {each.entry for each in public.values()} == {Entry(4, "party 0", BOARD, b"for all")}
     data = everyone.clients["party 0"].sign(Post("holder 1", b"for one reader"))
@@ -313,8 +315,9 @@ def test_decryption_needs_the_key_and_the_context() -> None:
 
 @pytest.mark.parametrize("low", [bytes(32), b"\1" + bytes(31)])
 def test_sealing_to_a_key_of_small_order_is_refused(low: bytes) -> None:
-    with pytest.raises(MessageError):
-        seal(b"secret", low, b"place")
+    for key in (low, SealingKey.generate().public[:-32] + low):
+        with pytest.raises(MessageError):
+            seal(b"secret", key, b"place")
 
 
 def test_batches_are_limited_in_bytes_and_entries() -> None:

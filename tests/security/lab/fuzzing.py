@@ -24,7 +24,7 @@ from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import AuditSetting, FixedVoter, SumRun, make_setting, round_of, run_sum
 from psephos.audit.studies import trial
 from psephos.parties.holder import KeyHolder
-from psephos.protocol.board.client import join_message
+from psephos.protocol.board.client import announced_key, join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.ceremony.messages import failure, reason
@@ -222,7 +222,7 @@ def _study() -> list[Decoder]:
     sealed = tuple(seal(bytes(length), sealing.public, b"here") for length in (1, 40))
 
     def joining(data: bytes) -> bytes:
-        return join_message(study.digest, Reader(data, Kind.JOINED, study.digest, length=32).rest())
+        return join_message(study.digest, announced_key(data, study.digest))
 
     def result(data: bytes) -> bytes:
         return frame(Kind.RESULT, study.digest, Reader(data, Kind.RESULT, study.digest).rest())
