@@ -1,13 +1,14 @@
-"""What one sum over the parties' rows is expected to be worth, before anything is encrypted, opened or charged.
+"""What one sum is expected to be worth, before anything is encrypted, opened or charged.
 
 A regression is made in simulated worlds, in the clear. An evaluation is made of the public rows, in the place of the
-parties' ones. Both are given public values and nothing else, as `psephos.simulation.forecast` is.
+parties' ones. The noise of a mean of heads is compared with the longest head. All are given public values and nothing
+else, as `psephos.simulation.forecast` is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +22,7 @@ from psephos.curator.rehearsal import principal_rows, public_digest, simulated_r
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import UselessReleaseError
 from psephos.simulation.forecast import ASSUMED_ROWS, EPSILONS, PUBLIC_RELEASED, drawn_noise
+from psephos.specs.head import HeadSpec
 from psephos.specs.registry import spec_class, spec_of
 from psephos.specs.rows import EvaluationSpec, RegressionSpec
 from psephos.specs.terms import PublicTerms, StudyTerms
@@ -32,6 +34,14 @@ WORLDS = 24
 
 WIDEST = 0.125
 """Largest standard error of an evaluation, of accuracy, R^2 or a mean error: four of them are half of [0, 1]."""
+
+LONGEST = 1.5
+"""Largest root mean square length of the noise in a mean of heads, as a multiple of the radius of their ball.
+
+Measured on `docs/examples/heads.py` (heads of norm 0.9, radius 1) with 4,000 draws: the mean is right on 0.970 of rows,
+the most frequent class on 0.760. Noise of length 1 leaves 0.955, of 1.5 0.918, of 2 0.871 and of 3 0.791; it makes the
+mean worse than the most frequent class in 0, 4, 13 and 30 % of the draws.
+"""
 
 _ROWS, _PARTIES = 5000, 50  # most simulated rows of all parties, and most simulated parties
 _TEST = 1000  # simulated rows on which predictions are compared
@@ -190,19 +200,38 @@ def expected_evaluation(spec: EvaluationSpec, public: PublicTerms, share: float 
     return Expectation(error <= WIDEST, words, (enough,) if math.isfinite(more) else ("more rows",))
 
 
+# -- a mean of heads
+
+
+def expected_head(spec: HeadSpec, public: PublicTerms) -> Expectation:
+    """Return what a mean of heads is expected to be worth: how long its noise is, beside the longest head."""
+    plan = spec.counting(public.parties)
+    length = plan.deviation * math.sqrt(plan.dimension) / plan.grid.radius
+    words = (
+        f"With {plan.parties} parties, at epsilon {plan.epsilon:g} per party, the noise of the mean would be "
+        f"{length:.2f} times as long as the longest head, and the mean is useful at {LONGEST:g} or less."
+    )
+    return Expectation(length <= LONGEST, words, (f"{math.ceil(plan.parties * length / LONGEST)} parties",))
+
+
 # -- studies
 
 
-def forecast_study(terms: StudyTerms, *, anyway: bool) -> SumForecast | None:
-    """Decide about a study of a regression or an evaluation; None for another one. Raises as `decided`."""
+_EXPECTED: Mapping[type, Callable[[Any, PublicTerms], Expectation]] = {
+    RegressionSpec: expected_regression,
+    EvaluationSpec: expected_evaluation,
+    HeadSpec: expected_head,
+}
 
-    kind = spec_class(terms.study.protocol)
-    if not (kind.numeric or kind.evaluates):
+
+def forecast_study(terms: StudyTerms, *, anyway: bool) -> SumForecast | None:
+    """Decide about a study of a regression, an evaluation or a mean of heads; None for another. Raises as `decided`."""
+    worth = _EXPECTED.get(spec_class(terms.study.protocol))
+    if worth is None:
         return None
 
     def expected(epsilon: float) -> Expectation:
         spec: Any = spec_of(replace(terms, study=replace(terms.study, epsilon=epsilon)))
-        public = terms.public_terms(spec.parameters)
-        return expected_evaluation(spec, public) if kind.evaluates else expected_regression(spec, public)
+        return worth(spec, terms.public_terms(spec.parameters))
 
     return decided(expected, terms.study.epsilon, anyway=anyway)

@@ -36,6 +36,11 @@ class HeadPlan(NoisePlan):
         value = self.bound.value * self.grid.radius / (self.grid.maximum * self.parties)
         return replace(self.bound, value=value, source="2 radius/M, heads clipped to the radius")
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in an entry of the mean."""
+        return math.sqrt(self.noise_variance) * self.grid.radius / (self.grid.maximum * self.parties)
+
 
 @dataclass(frozen=True)
 class HeadSpec(NoisySumSpec):
@@ -93,10 +98,9 @@ class HeadSpec(NoisySumSpec):
     def summary(self, result: OpenedSum) -> str:
         """See `Spec.summary`; how large the noise is, from public values."""
         plan, radius = self.counting(result.ballots), self.release_plan.grid.radius
-        deviation = math.sqrt(plan.noise_variance) * radius / (plan.grid.maximum * result.ballots)
         return (
-            f"every parameter of scaled columns has noise of standard deviation {deviation:.3g}, and all parameters of "
-            f"a party have norm {radius:g} at most"
+            f"every parameter of scaled columns has noise of standard deviation {plan.deviation:.3g}, and all "
+            f"parameters of a party have norm {radius:g} at most"
         )
 
     @property

@@ -153,6 +153,25 @@ def test_a_study_without_a_sure_gain_is_written_only_if_it_is_wanted(consortium:
     assert all("No gain is expected. In simulated worlds of 3 parties" in text for text in shown)
 
 
+def test_a_mean_of_heads_whose_noise_hides_them_is_written_only_if_it_is_wanted(consortium: Consortium) -> None:
+    """The decision reads no head, and what it suggests is enough."""
+    heads: dict[str, Any] = {"protocol": "head", "delta": 1e-6, "parameters": "radius=1", "anyway": False}
+    with pytest.raises(UselessReleaseError) as refused:
+        consortium.new(epsilon=8.0, **heads)
+    assert list(consortium.folder.glob("study.toml")) == []
+    suggested, more = refused.value.suggestions
+    useful = consortium.new("useful.toml", **heads | {"epsilon": suggested.removeprefix("--epsilon ")})
+    assert useful.exists()
+    assert 3 < int(more.removesuffix(" parties")) < 9
+    study = consortium.new(epsilon=8.0, **heads | {"anyway": True})
+    far = pd.read_csv(consortium / "north.csv").assign(diagnosis="benign")
+    far.loc[0, "diagnosis"] = "malignant"
+    far.to_csv(consortium / "south.csv", index=False)
+    shown = [consortium.join(name, study).partition("\n")[0] for name in ("lab", "north", "south")]
+    assert len(set(shown)) == 1
+    assert shown[0] in str(refused.value)
+
+
 @pytest.fixture(scope="module")
 def keyed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of `tally` whose vote ends at `CLOSES`, once for all tests: its key is made, and party 0 has voted."""
