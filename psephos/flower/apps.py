@@ -1,13 +1,15 @@
 """Flower's two apps: `server` is the curator's machine, `client` runs a member's roles on a SuperNode.
 
-Settings, as Flower has them: `identity` (run configuration: the curator's directory; node configuration: the member's),
-`study` (first digits of the study's fingerprint, if the curator is in several), `lost` (seconds until a message is sent
-again to a node that has not answered).
+Settings, as Flower has them: `identity` (run configuration: the curator's directory; node configuration: the member's,
+or else the environment variable PSEPHOS_IDENTITY, since NVIDIA FLARE writes that configuration itself), `study` (first
+digits of the study's fingerprint, if the curator is in several), `lost` (seconds until a message is sent again to a
+node that has not answered).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +43,8 @@ def exchange(message: Message, context: Context) -> Message:
         study, after, entries = cast(
             "tuple[bytes, int, list[bytes]]", tuple(record[k] for k in ("study", "after", "entries"))
         )
-        identity = Identity.read(Path(str(context.node_config["identity"])))
+        folder = context.node_config.get("identity") or os.environ["PSEPHOS_IDENTITY"]
+        identity = Identity.read(Path(str(folder)))
         size, own = answer(identity, study, after, entries)
     except Exception as error:
         _log.error("%s: %s", type(error).__name__, error)

@@ -28,6 +28,7 @@ from psephos.study.trial import _write_data
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = [f"party-{number}" for number in range(5)]
+HOLDERS = NAMES[:3]
 SCRIPTS = Path(sys.executable).parent
 
 
@@ -74,10 +75,10 @@ def play(folder: Path, names: Sequence[str], until: Callable[[str], bool]) -> No
 
 
 def make_key(folder: Path) -> None:
-    """The agents, opened once, make the key over their copies: how many messages the search takes is chance."""
+    """The holders' agents, opened once, make the key over their copies, and may vote; the other parties do not."""
     board = BoardFile(folder / "board.sqlite")
-    members = [Membership.find(Identity.read(folder / name)) for name in (CURATOR, *NAMES)]
-    copies = [BoardFile(folder / name / "board.sqlite", copy=True) for name in NAMES]
+    members = [Membership.find(Identity.read(folder / name)) for name in (CURATOR, *HOLDERS)]
+    copies = [BoardFile(folder / name / "board.sqlite", copy=True) for name in HOLDERS]
     with ExitStack() as stack:
         runners = [stack.enter_context(MemberRunner(member, member.names)) for member in members]
         while runners[0].statuses()[0][1].startswith(("has joined", "waits for the key")):
@@ -141,24 +142,28 @@ class Federation:
             "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
         }
         port = ("--host", "127.0.0.1", "--port", str(self.link))
-        self.start("superlink", "--insecure", *port, "--disable-runtime-dependency-installation")
+        self.start("superlink", "--insecure", *port)
 
-    def start(self, name: str, *words: str) -> None:
+    def start(self, name: str, *words: str, **environment: str) -> None:
         program = "flower-superlink" if name == "superlink" else "flower-supernode"
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [SCRIPTS / program, *words],
                 cwd=self.folder,
-                env=self.environment,
+                env=self.environment | environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
 
     def join(self, name: str) -> None:
-        port, link = self.ports[NAMES.index(name)], f"127.0.0.1:{self.link}"
-        config = f'identity="{self.folder / name}"'
-        self.start(name, "--insecure", "--superlink", link, "--port", str(port), "--node-config", config)
+        """Start a SuperNode; party 1's has its identity from the environment, as in NVIDIA FLARE."""
+        identity = str(self.folder / name)
+        node = ("--insecure", "--superlink", f"127.0.0.1:{self.link}", "--port", str(self.ports[NAMES.index(name)]))
+        if name == NAMES[1]:
+            self.start(name, *node, PSEPHOS_IDENTITY=identity)
+        else:
+            self.start(name, *node, "--node-config", f'identity="{identity}"')
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
@@ -200,7 +205,7 @@ def test_a_study_ends_although_clients_are_killed(tmp_path: Path) -> None:
     """A holder comes back, as another node with the same files; a party does not."""
     prepare(tmp_path)
     make_key(tmp_path)
-    play(tmp_path, NAMES[:3], lambda status: status.startswith("has counted 3"))
+    play(tmp_path, HOLDERS, lambda status: status.startswith("has counted 3"))
     shutil.copytree(ROOT / "docs/examples/flower", tmp_path / "app")
     board = BoardFile(tmp_path / "board.sqlite")
 
