@@ -29,8 +29,8 @@ from psephos.audit.studies import trial
 from psephos.curator.statistic import plan_statistic
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
-from psephos.protocol.board.client import join_message
-from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.board.client import BoardClient, join_message
+from psephos.protocol.board.sealing import SECRET_BYTES, X25519_BYTES, SealingKey
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.grids.error_evaluation import ErrorGrid
 from psephos.protocol.grids.evaluation import ScoreGrid, ShareGrid
@@ -196,24 +196,30 @@ def test_the_same_randomness_gives_the_same_bytes(name: str) -> None:
     assert RUNS[name]() == json.loads(_FILE.read_text())[name]
 
 
-def test_a_message_that_was_sealed_is_opened() -> None:
+SEALED = {"sealed": SECRET_BYTES, "sealed by earlier versions": X25519_BYTES}
+"""Lengths of the receiver's secret key."""
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_a_message_that_was_sealed_is_opened(name: str) -> None:
     """Nobody can seal it again: the sender's key for one message comes from the operating system."""
-    recorded = json.loads(_FILE.read_text())["sealed"]
+    recorded = json.loads(_FILE.read_text())[name]
     made = trial(coins=SimulationRandomness(1, "board"))
-    curator = made.board_client("curator", SimulationRandomness(1, "sealing"))
+    sealing = SealingKey(SimulationRandomness(1, "sealing").draw(SEALED[name]))
+    curator = BoardClient(made.study.members, "curator", made.keys["curator"], sealing)
     curator.check(1, bytes.fromhex(recorded["join"]))
     message = curator.check(2, bytes.fromhex(recorded["entry"])).entry
     assert message is not None
     assert message.data == frame(Kind.PARTIAL_DECRYPTION, made.study.digest, b"part")
 
 
-def sealed() -> dict[str, str]:
+def sealed(length: int) -> dict[str, str]:
     """The entry with which a curator joins, and one whose message is for the curator alone."""
     made = trial(coins=SimulationRandomness(1, "board"))
-    curator = made.board_client("curator", SimulationRandomness(1, "sealing"))
-    public = SealingKey.generate(SimulationRandomness(1, "sealing")).public
+    sealing = SealingKey(SimulationRandomness(1, "sealing").draw(length))
+    curator = BoardClient(made.study.members, "curator", made.keys["curator"], sealing)
     holder, part = made.board_client("holder 1"), frame(Kind.PARTIAL_DECRYPTION, made.study.digest, b"part")
-    join = curator.sign(Post("board", join_message(made.study.digest, public), "join"))
+    join = curator.sign(Post("board", join_message(made.study.digest, sealing.public), "join"))
     holder.check(1, join)
     return {"join": join.hex(), "entry": holder.sign(Post("curator", part, "open", secret=True)).hex()}
 
@@ -231,8 +237,7 @@ UNRECORDED = {
 
 def test_every_kind_of_message_has_a_digest() -> None:
     """A run whose transcript keeps no bytes has digests of nothing."""
-    recorded = json.loads(_FILE.read_text())
-    del recorded["sealed"]
+    recorded = {name: run for name, run in json.loads(_FILE.read_text()).items() if name not in SEALED}
     assert {kind.title for kind in Kind} - set().union(*recorded.values()) == UNRECORDED
     ceremony_kinds = {kind.title for kind in CEREMONY_KINDS} - UNRECORDED
     assert ceremony_kinds <= recorded["ceremony"].keys()
@@ -240,5 +245,5 @@ def test_every_kind_of_message_has_a_digest() -> None:
 
 
 if __name__ == "__main__":
-    vectors = {name: run() for name, run in RUNS.items()} | {"sealed": sealed()}
+    vectors = {name: run() for name, run in RUNS.items()} | {name: sealed(length) for name, length in SEALED.items()}
     _FILE.write_text(json.dumps(vectors, indent=1) + "\n")
