@@ -30,11 +30,11 @@ test-all: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal
 
 # The tests with the oldest versions that pyproject.toml allows of what the package depends on. Some of these warn about
-# the newest versions of what they depend on themselves.
+# the newest versions of what they depend on themselves, which is not pinned: it has to suit the tests' tools, too.
 FLOORS := build/floors
 test-floors: $(VENV)/.installed-floors
 	mkdir -p build
-	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --python-version 3.11 $(EXTRAS:%=--extra %) \
+	$(BIN)/uv pip compile --quiet --upgrade --no-deps --resolution lowest-direct --python-version 3.11 $(EXTRAS:%=--extra %) \
 	  --output-file $(FLOORS).txt pyproject.toml
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(FLOORS)
 	$(BIN)/uv pip install --python $(FLOORS) --constraint $(FLOORS).txt --editable '.$(ALL_EXTRAS)' --group test httpx

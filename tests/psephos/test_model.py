@@ -293,7 +293,7 @@ def test_predict_writes_what_each_class_scores(released: Model, what: str, tmp_p
     expected = classifier.class_scores(ROWS) if what == "score" else classifier.predict_proba(ROWS)
     np.testing.assert_allclose(scores, expected)
     document = json.loads(invoke(*words, "--json").stdout)
-    assert document[names[-1]] == written[names[-1]].tolist()
+    np.testing.assert_allclose(document[names[-1]], written[names[-1]], rtol=1e-14)
     written.to_csv(tmp_path / "t.csv", index=False)
     assert isinstance(invoke(*words).exception, DataError), "columns of an earlier prediction"
 

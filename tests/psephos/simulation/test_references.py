@@ -85,7 +85,7 @@ def test_a_regression_has_trees_and_a_forest(tmp_path: Path) -> None:
     more: dict[str, Any] = {"task": "regression", "unit": "record", "method": None, "classes": (), "anyway": False}
     run = RegressionRun(JobOptions(**{**vars(options), **more}))
     errors = run.run().errors
-    assert errors["trees"].r2 > 0.9 > errors["least squares"].r2
+    assert errors["trees"].r2 > 0.7 > errors["least squares"].r2
     assert errors["public-forest"].r2 > errors["public"].r2
 
 
