@@ -22,12 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation, public_features
-from psephos.curator.hamm.erm import minimise
-from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.losses import Logistic, Softmax
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
-from psephos.curator.rehearsal import contrasts_of, ridge_softmax
+from psephos.curator.rehearsal import fit_public
 from psephos.curator.remembered import remembered
 from psephos.curator.statistic import MechanismName, whitened_axes
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -310,15 +307,11 @@ def choose_rank(  # the release's public terms
     return int(min(math.sqrt(0.05 * q), max(0.1 * samples, math.pow(0.1 * q, 0.4))))
 
 
-def _coordinates(features: Array, rank: int | None, norm: Norm) -> tuple[Array, float]:
-    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate.
-
-    Without a rank the coordinates are the features themselves, standardised.
-    """
+def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
+    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate."""
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0])))
-    axes = np.eye(len(mean)) if rank is None else whitened_axes((features - mean) / spread)[:, :rank]
-    axes = axes / spread[:, None]
+    axes = whitened_axes((features - mean) / spread)[:, :rank] / spread[:, None]
     white = features @ axes - mean @ axes
     norms = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
     radius = max(float(np.quantile(norms, _INSIDE)), 1e-9)
@@ -328,23 +321,17 @@ def _coordinates(features: Array, rank: int | None, norm: Norm) -> tuple[Array, 
 def _public_model(
     features: Array, labels: NDArray[Any] | None, classes: int, log_odds: Array | None
 ) -> tuple[Array, int, NumericLabel | None]:
-    """Return the public score, (d + 1, K'), how many labels it was fitted to, and how a numeric label is predicted.
-
-    Where there are log odds of a forest, it is the mean of a fitted score and of them.
-    """
+    """Return the public score, (d + 1, K'), how many labels it was fitted to, and how a numeric label is predicted."""
     if classes == 1:
-        known = np.full(len(features), np.nan) if labels is None else np.asarray(labels, dtype=np.float64)
-        chosen = np.isfinite(known)
-        offset, label = _numeric_score(features[chosen], known[chosen])
+        numbers = np.full(len(features), np.nan) if labels is None else np.asarray(labels, dtype=np.float64)
+        chosen = np.isfinite(numbers)
+        offset, label = _numeric_score(features[chosen], numbers[chosen])
         return offset, int(chosen.sum()), label
-    known = np.full(len(features), -1) if labels is None else np.asarray(labels)
-    chosen = known >= 0
-    if len(np.unique(known[chosen])) < 2:
+    known = np.full(len(features), -1) if labels is None else np.asarray(labels, dtype=np.int64)
+    if len(np.unique(known[known >= 0])) < 2:
         return np.zeros((features.shape[1] + 1, classes - 1)), 0, None
-    offset = public_score(features[chosen], known[chosen].astype(np.int64), classes)[0]
-    if log_odds is not None:
-        offset = (offset + (log_odds if classes == 2 else contrasts_of(log_odds, classes))) / 2
-    return offset, int(chosen.sum()), None
+    offset = fit_public(features, known, classes, log_odds).offset
+    return offset * (math.sqrt(2) if classes == 2 else 1.0), int((known >= 0).sum()), None  # a log odds of two classes
 
 
 def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]:
@@ -354,7 +341,7 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
             f"{len(labels)} public rows have numeric labels: the score needs {FEWEST_NUMBERS} with different ones"
         )
     low, high, mean = float(labels.min()), float(labels.max()), float(labels.mean())
-    offset, scores = public_score(features, labels - mean, 1)
+    offset, scores = numeric_score(features, labels - mean)
     residuals = np.clip(scores[:, 0] + mean, low, high) - labels
     threshold = _THRESHOLD * float(np.quantile(np.abs(residuals), 0.75))
     label = NumericLabel(low, high, max(threshold, 1e-3 * (high - low)))
@@ -363,21 +350,21 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
 
 
 @remembered
-def public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
-    """Fit a score (d + 1, K') to labelled public rows (N, d), rank and ridge by cross-validation, whose scores (N, K')
-    of held-out rows are returned, too.
+def numeric_score(features: Array, y: Array) -> tuple[Array, Array]:
+    """Fit a score (d + 1, 1) of numbers y (N,) to public rows (N, d), rank and ridge by cross-validation, whose scores
+    (N, 1) of held-out rows are returned, too.
     """
-    best: tuple[float, Array, Array] | None = None
-    ranks: list[int | None] = [*sorted({min(rank, most_coordinates(features)) for rank in _RANKS})]
-    for rank in [*ranks, None] if classes > 2 else ranks:
+    tried = []
+    for rank in sorted({min(rank, most_coordinates(features)) for rank in _RANKS}):
         transform, constant = _coordinates(features, rank, "l2")
         grid = RecordGrid(transform, constant, np.zeros((len(transform), 1)), 2)
         Z = grid.clip(np.column_stack([features, np.ones(len(features))]) @ transform)
-        loss, weights, scores = _cross_validated(Z, y, classes)
-        if best is None or loss < best[0]:
-            best = loss, _as_features(grid) @ weights, scores
-    assert best is not None
-    return best[1:]
+        moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
+        for ridge in _RIDGES:
+            scores = _held_out_scores(Z, y, ridge * moment)
+            tried.append((float(((scores - y[:, None]) ** 2).sum()), ridge * moment, scores, Z, _as_features(grid)))
+    _, ridge, scores, Z, whole = min(tried, key=lambda entry: entry[0])
+    return whole @ _ridge_fit(Z, y, ridge), scores
 
 
 def _as_features(grid: RecordGrid) -> Array:
@@ -388,44 +375,19 @@ def _as_features(grid: RecordGrid) -> Array:
     return whole
 
 
-def _cross_validated(Z: Array, y: NDArray[Any], classes: int) -> tuple[float, Array, Array]:
-    """Return the least cross-validated loss over the ridges, and the weights (r + 1, K') fitted with that ridge."""
-    moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
-    scores = [_held_out_scores(Z, y, ridge * moment, classes) for ridge in _RIDGES]
-    losses = [_loss(each, y, classes) for each in scores]
-    place = int(np.argmin(losses))
-    chosen = min(place + (classes == 2), len(_RIDGES) - 1)
-    return losses[place], _ridge_fit(Z, y, _RIDGES[chosen] * moment, classes), scores[chosen]
-
-
-def _held_out_scores(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> Array:
-    """Return the scores (N, K') of the rows of each fold, fitted to the others."""
+def _held_out_scores(Z: Array, y: Array, ridge: float) -> Array:
+    """Return the scores (N, 1) of the rows of each fold, fitted to the others."""
     folds = np.arange(len(Z)) % _FOLDS
-    scores = np.empty((len(Z), max(1, classes - 1)))
+    scores = np.empty((len(Z), 1))
     for fold in range(int(folds.max()) + 1):
         held = folds == fold
-        scores[held] = Z[held] @ _ridge_fit(Z[~held], y[~held], ridge, classes)
+        scores[held] = Z[held] @ _ridge_fit(Z[~held], y[~held], ridge)
     return scores
 
 
-def _ridge_fit(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> Array:
-    """Return ridge logistic, softmax or least-squares weights (r + 1, K'); `ridge` belongs to the sum of the losses."""
-    if classes == 2:
-        w: Array = minimise(Z, one_hot(y, 2), ridge / len(Z), Logistic()).w[:, None]
-        return w
-    if classes > 2:
-        weights, constant = ridge_softmax(Z[:, :-1], y, classes, ridge / len(Z))
-        return np.vstack([weights.T, constant / Z[0, -1]])
+def _ridge_fit(Z: Array, y: Array, ridge: float) -> Array:
+    """Return ridge least-squares weights (r + 1, 1); `ridge` belongs to the sum of the losses."""
     return np.asarray(np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ y[:, None]), dtype=np.float64)
-
-
-def _loss(scores: Array, y: NDArray[Any], classes: int) -> float:
-    """Return the sum of the losses of scores (N, K') on labelled rows."""
-    if classes == 2:
-        return float((np.logaddexp(0, scores[:, 0]) - y * scores[:, 0]).sum())
-    if classes > 2:
-        return float(Softmax().value(scores @ contrast_basis(classes), one_hot(y, classes)).sum())
-    return float(((scores - y[:, None]) ** 2).sum())
 
 
 def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from psephos.curator.checks import public_features
-from psephos.curator.record import ROWS_PER_PARTY, public_score
+from psephos.curator.record import ROWS_PER_PARTY, numeric_score
 from psephos.curator.rehearsal import principal_rows, public_digest, simulated_rows
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import UselessReleaseError
@@ -124,7 +124,7 @@ class _Stage:
         features, labels = public_features(public.samples), np.asarray(public.labels, dtype=np.float64)
         known = np.isfinite(labels)
         middle = labels[known].mean()
-        self._residuals = labels[known] - middle - public_score(features[known], labels[known] - middle, 1)[1][:, 0]
+        self._residuals = labels[known] - middle - numeric_score(features[known], labels[known] - middle)[1][:, 0]
         self._mean, self._spread, self._axes, self._variances, self._table = principal_rows(features)
         self._digest = public_digest(np.column_stack([features, labels]), np.zeros(0, np.int64))
         self._constant = public.samples[0, -1]

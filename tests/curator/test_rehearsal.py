@@ -109,18 +109,17 @@ def test_labels_of_one_class_and_absent_classes_still_make_a_model() -> None:
 
 
 @pytest.mark.parametrize("rows", [60, 250])
-def test_a_forest_is_half_of_the_model_however_many_columns_there_are(rows: int) -> None:
-    """Not its projection on the leading principal directions; one of its columns is constant."""
+def test_a_forests_scores_are_in_the_model_however_many_columns_there_are(rows: int) -> None:
+    """Not their projection on the leading principal directions; one of their columns is constant."""
     X, y = table(3, rows + 50, 200, 0.2)
     X = np.where(np.arange(201) == 7, 1.0, X)
     log_odds = np.zeros((201, 3))
     log_odds[[7, 8, 9], range(3)] = 1.0, 1.0, -0.5
-    models = [fit_public(X[:rows, :-1], y[:rows], 3, factor * log_odds) for factor in (1.0, 2.0)]
-    added = 2 * (models[1].offset - models[0].offset)
-    assert np.allclose(X @ added, X @ contrasts_of(log_odds, 3))
-    order = np.random.default_rng(0).permutation(rows)  # of the cross-validation
-    held_out = 2 * (models[1].held_out - models[0].held_out)
-    assert np.allclose(held_out, X[order] @ contrasts_of(log_odds, 3))
+    forest = contrasts_of(log_odds, 3)
+    model = fit_public(X[:rows, :-1], y[:rows], 3, log_odds)
+    standard, slopes = (X[:, :-1] - model.mean) / model.spread, model.spread[:, None] * forest[:-1]
+    assert np.allclose(standard @ model.axes @ (model.axes.T @ slopes), standard @ slopes)
+    assert np.allclose(model.axes.T @ model.axes, np.eye(model.axes.shape[1]))
 
 
 def rehearsal(epsilon: float = 10.0, parties: int = 100, seed: int = 0, **terms: Any) -> Rehearsal:
