@@ -292,7 +292,7 @@ def rehearsed(problem: dict[str, Any], epsilon: float) -> tuple[Callable[[], Arr
         "asks": rehearsal.asks,
         "plan": list(map(str, rehearsal.plan)),
         "gain": rehearsal.gain,
-        "spread": rehearsal.spread,
+        "spread": float(rehearsal.gains.std()),
         "public in worlds": rehearsal.public_accuracy,
         "public by cross-validation": rehearsal.calibration.cross_validated,
     }

@@ -1,9 +1,9 @@
 """The rehearsal of a step from a public model, on parties that are simulated from the public rows.
 
-In a simulated world, rows are a smoothed bootstrap of the public rows, and labels are of a true model (`calibrate`). In
-half of the worlds it has the largest error that cross-validation does not contradict, and in half the classes are dealt
-unevenly. Plans are compared by their mean gain over the public model, less its standard deviation; if the best one's,
-less half of that, is not above .001, the parties are asked nothing. docs/theory.md, "The rehearsed step".
+In a simulated world, rows are a smoothed bootstrap of the public rows, and labels are of a true model that is drawn
+(`calibrate`), as frequent as the known ones; in half of the worlds the classes are dealt unevenly. Plans are compared
+by their mean gain over the public model, less the root mean square of their losses; if the best one's, less half of
+that, is not above .001, the parties are asked nothing. docs/theory.md, "The rehearsed step".
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ _FINALISTS = 8  # plans that are played in the second set of worlds
 _DRAWS = 4  # draws of the noise in each world
 
 _CAUTION = 1.0
-"""Standard deviations of the gain, from world to world, by which a plan's mean gain is reduced when plans are compared;
+"""Root mean squares of the losses, from world to world, by which a plan's mean gain is reduced when plans are compared;
 half as many when it is compared with the public model. Nobody knows which world is the real one."""
 
 _LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent
 _SIMULATED_ROWS = 5000  # most rows that all simulated parties of a world have together
 _SIMULATED_PARTIES = 50  # most simulated parties of a world
 _TEST_ROWS = 600  # rows on which a world's releases are compared
-_SKEW = 0.5  # concentration of the class shares of simulated parties in worlds that deal them unevenly
 _FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)  # factors of the public model in the true one
 _ERRORS = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)  # factors of the drawn error in the true model
+_FACTOR_SPREAD, _ERROR_SPREAD = 0.35, 0.5  # standard deviations of the logarithms of both, in their prior
 
 
 # -- the public model
@@ -314,17 +314,18 @@ def ridge_softmax(rows: Array, labels: Labels, classes: int, ridge: float) -> tu
 class Calibration(NamedTuple):
     """What the true model of simulated worlds is made of: the factors of the public model and of the drawn error.
 
-    `accuracy` is that of the public model in such worlds, and by cross-validation; `widest` are the factors of the
-    largest error that cross-validation does not contradict, `modest` those of the best fit whose error is at most as
-    large as its posterior says: an unlucky cross-validation is no sign of something that parties could learn.
+    `truths` are pairs of factors, and `chances` (T,) their probabilities after the cross-validation; `accuracy` is that
+    of the public model in such worlds, `cross_validated` that by cross-validation.
     """
 
-    factor: float
-    error: float
     accuracy: float
     cross_validated: float
-    widest: tuple[float, float]
-    modest: tuple[float, float]
+    truths: tuple[tuple[float, float], ...]
+    chances: Array
+
+    def draw(self, generator: np.random.Generator) -> tuple[float, float]:
+        """Draw the factors of one world."""
+        return self.truths[generator.choice(len(self.truths), p=self.chances)]
 
 
 class SimulatedData(NamedTuple):
@@ -367,10 +368,10 @@ def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Arra
 
 
 def calibrate(model: PublicModel, generator: np.random.Generator, samples: int = 1000) -> Calibration:
-    """Choose the factors of the true model so that the public model performs as in its cross-validation.
+    """Weigh factors of the true model by how well the public model then performs as in its cross-validation.
 
-    They minimise the squared differences of accuracy and log-loss on simulated rows, each over its standard error, plus
-    a small penalty of factors far from 1.
+    The likelihood of factors is that of accuracy and log-loss on simulated rows, as normal variables with their
+    standard errors; in the prior their logarithms are normal around 0.
     """
     basis, n = contrast_basis(model.classes), len(model.labels)
     accuracy, loss = (float(model.hits.sum()) + 1) / (n + 2), float(model.losses.mean())
@@ -379,18 +380,18 @@ def calibrate(model: PublicModel, generator: np.random.Generator, samples: int =
     scores = model.scores(rows)
     errors = np.stack([_error(model, generator)(rows) for _ in range(_DRAWS)])
     chosen, logarithms = (scores @ basis).argmax(axis=1), np.log(np.maximum(softmax(scores @ basis), 1e-9))
-    tried = []
-    for factor in _FACTORS:
-        for size in _ERRORS:
-            chances = softmax((factor * scores + size * errors) @ basis)
-            right = float(chances[:, range(samples), chosen].mean())
-            surprise = -float((chances * logarithms).sum(axis=-1).mean())
-            misfit = ((right - accuracy) / tolerance[0]) ** 2 + ((surprise - loss) / tolerance[1]) ** 2
-            tried.append((misfit + 0.2 * (math.log(factor) ** 2 + math.log(size) ** 2), factor, size, right))
-    best = min(tried)
-    widest = max((entry for entry in tried if entry[0] <= best[0] + 1), key=lambda entry: (entry[2], -entry[0]))
-    modest = min(entry for entry in tried if entry[2] <= 1)
-    return Calibration(best[1], best[2], best[3], accuracy, widest[1:3], modest[1:3])
+    truths = tuple(itertools.product(_FACTORS, _ERRORS))
+    misfits, accuracies = np.zeros(len(truths)), np.zeros(len(truths))
+    for number, (factor, size) in enumerate(truths):
+        chances = softmax((factor * scores + size * errors) @ basis)
+        accuracies[number] = chances[:, range(samples), chosen].mean()
+        surprise = -float((chances * logarithms).sum(axis=-1).mean())
+        misfits[number] = ((accuracies[number] - accuracy) / tolerance[0]) ** 2
+        misfits[number] += ((surprise - loss) / tolerance[1]) ** 2
+        misfits[number] += (math.log(factor) / _FACTOR_SPREAD) ** 2 + (math.log(size) / _ERROR_SPREAD) ** 2
+    weights = np.exp((misfits.min() - misfits) / 2)
+    weights /= weights.sum()
+    return Calibration(float(weights @ accuracies), accuracy, truths, weights)
 
 
 def simulate_world(
@@ -406,25 +407,23 @@ def simulate_world(
     X = simulated_rows(model.rows, model.variances, private + _TEST_ROWS, generator)
     offset = model.scores(X)
     error = truth[1] * _error(model, generator)(X) if truth[1] else 0.0
-    chances = softmax((truth[0] * offset + error) @ basis)
+    scores = (truth[0] * offset + error) @ basis
+    if len(model.labels):  # they show how frequent the classes are, whatever the error is
+        shares = np.bincount(model.labels, minlength=model.classes) + 0.5
+        scores += share_offsets(scores, shares / shares.sum())
+    chances = softmax(scores)
     labels = (chances.cumsum(axis=1) < generator.random((len(X), 1))).sum(axis=1).clip(max=model.classes - 1)
-    order = _dealt(labels[:private], parties, rows, model.classes, generator) if skewed else np.arange(private)
-    order = order.reshape(parties, rows)
+    order = np.arange(private).reshape(parties, rows)
+    if skewed:
+        order = _dealt(labels[:private], parties, rows, generator)
     return SimulatedData(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
 
 
-def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.random.Generator) -> NDArray[np.intp]:
-    """Deal rows, with repetition, to parties whose class shares have a Dirichlet law around those of all rows."""
-    shares = np.bincount(labels, minlength=classes) / len(labels)
-    places = [np.flatnonzero(labels == number) for number in range(classes)]
-    blocks = []
-    for _ in range(parties):
-        own = generator.dirichlet(_SKEW * classes * shares + 1e-3) * (shares > 0)
-        counts = generator.multinomial(rows, own / own.sum())
-        for place, count in zip(places, counts, strict=True):
-            if count:
-                blocks.append(place[generator.integers(0, len(place), count)])
-    return np.concatenate(blocks)
+def _dealt(labels: Labels, parties: int, rows: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    """Deal every row once, (parties, rows): half of a party's rows at random, and half in the order of the classes."""
+    order, mixed = generator.permutation(len(labels)), parties * (rows // 2)
+    by_class = order[mixed:][np.argsort(labels[order[mixed:]], kind="stable")]
+    return np.hstack([order[:mixed].reshape(parties, -1), by_class.reshape(parties, -1)])
 
 
 # -- the rehearsal
@@ -492,7 +491,7 @@ class Rehearsal:
         limit: length to which a row's coordinates are clipped.
         radius: the plan's radius; 0 where every step is scaled to norm 1.
         unit: norm of a simulated step, by which the mean of the vectors is multiplied.
-        gain, spread: mean and standard deviation, over the worlds, of the plan's accuracy above the public model's.
+        gains: the plan's accuracy above the public model's, in each world, float64 (W,).
         public_accuracy: expected accuracy of the public model in the same worlds.
     """
 
@@ -503,14 +502,18 @@ class Rehearsal:
     limit: float
     radius: float
     unit: float
-    gain: float
-    spread: float
+    gains: Array = field(repr=False)
     public_accuracy: float
+
+    @property
+    def gain(self) -> float:
+        """The mean gain."""
+        return float(self.gains.mean())
 
     @property
     def asks(self) -> bool:
         """Whether the step is expected to beat the public model; otherwise the parties are asked nothing."""
-        return self.gain - _CAUTION / 2 * self.spread > _LEAST_GAIN
+        return _prudent(self.gains, _CAUTION / 2) > _LEAST_GAIN
 
 
 def rehearse(
@@ -538,7 +541,6 @@ def rehearse(
     second, _ = stage.play(best, noises, units, _WORLDS[1])
     gains = {key: second[key] - stage.public for key in best}
     law, plan = chosen = max(best, key=lambda key: _prudent(gains[key]))
-    gain = gains[chosen]
     return Rehearsal(
         model=model,
         calibration=calibration,
@@ -547,15 +549,14 @@ def rehearse(
         limit=stage.limit(plan.rank, plan.power),
         radius=units[chosen] if plan.quantile else 0.0,
         unit=units[chosen],
-        gain=float(gain.mean()),
-        spread=float(gain.std()),
+        gains=gains[chosen],
         public_accuracy=float(stage.public.mean()),
     )
 
 
-def _prudent(gains: Array) -> float:
-    """Return the mean of gains (worlds,) less their standard deviations times `_CAUTION`."""
-    return float(gains.mean() - _CAUTION * gains.std())
+def _prudent(gains: Array, caution: float = _CAUTION) -> float:
+    """Return the mean of gains (worlds,) less the root mean square of the losses among them times `caution`."""
+    return float(gains.mean() - caution * math.sqrt((np.minimum(gains, 0.0) ** 2).mean()))
 
 
 def _plans(model: PublicModel) -> list[StepPlan]:
@@ -606,8 +607,7 @@ class _Stage:
         parties = min(self.parties, _SIMULATED_PARTIES)
         rows = min(self.rows, _SIMULATED_ROWS // parties)
         for number in range(worlds):
-            truth = self.calibration[:2] if number // 2 % 2 == 0 else self.calibration.widest
-            skewed = number % 2 == 1
+            truth, skewed = self.calibration.draw(self.generator), number % 2 == 1
             world = simulate_world(self.model, truth, parties, rows, skewed, self.generator)
             public.append(world.accuracy(world.start))
             for (rank, power, ridge), groups in shared.items():

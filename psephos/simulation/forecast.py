@@ -72,7 +72,7 @@ _ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties 
 _ROWS = 5000  # most rows that all simulated parties of a world have together
 ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
 _MORE_ROWS = 10  # times as many rows as assumed are suggested to be announced
-_WIDEST = 3  # in every so many worlds the public model's error is the widest one, or the signal is strong
+_STRONG = 3  # in every so many worlds of public rows without labels the signal is strong
 LEAST_GAIN = 0.001  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
 _LEAST_FROM_NOTHING = 0.08  # the same of what starts from no model, of which simulated worlds promise too much
 _REMOVED = (0.2, 0.4)  # errors of the most frequent class that a supposed true model removes, as a share
@@ -287,11 +287,11 @@ class _Stage:
     def _world(self, number: int) -> _World:
         """Return a world; worlds are simulated in their order, when they are first asked for."""
         if number == len(self._worlds):
-            widest, skewed, truth = number % _WIDEST == _WIDEST - 1, number % 2 == 1, (1.0, 0.0)
+            strong, skewed, truth = number % _STRONG == _STRONG - 1, number % 2 == 1, (1.0, 0.0)
             if self._calibration is None:
-                model = supposed_model(self._features, self._shares, _REMOVED[widest], self._generator)
+                model = supposed_model(self._features, self._shares, _REMOVED[strong], self._generator)
             else:
-                model, truth = self._terms.model, self._calibration.widest if widest else self._calibration.modest
+                model, truth = self._terms.model, self._calibration.draw(self._generator)
             data = simulate_world(model, truth, self._parties, self._simulated, skewed, self._generator)
             population = populate(self._options, self._split(model, data), silent)
             public = 0.0 if self._calibration is None else data.accuracy(data.start)

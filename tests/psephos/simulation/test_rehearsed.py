@@ -55,17 +55,18 @@ def options(path: Path, *, labelled: bool = True, **more: Any) -> JobOptions:
 
 @pytest.mark.parametrize(
     ("mechanism", "epsilon", "chosen"),
-    [pytest.param(None, 10.0, "discrete-laplace", marks=pytest.mark.slow), ("gaussian", 1.0, "gaussian")],
+    [pytest.param(None, 10.0, "discrete-laplace", marks=pytest.mark.slow), ("gaussian", 3.0, "gaussian")],
 )
 def test_a_rehearsed_step_is_released_with_its_card(
     tmp_path: Path, mechanism: Any, epsilon: float, chosen: str
 ) -> None:
-    """The rehearsal of these rows chooses Gaussian noise at epsilon 1, where it may."""
+    """The rehearsal of these rows chooses Gaussian noise for many coordinates, where it may."""
     out = tmp_path / "out"
     out.mkdir()
     away: dict[str, Any] = {"absent": 0.05, "dropouts": 3, "colluders": 2} if mechanism is None else {"colluders": 1}
     there = PARTIES - away.get("dropouts", 0)
-    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,), features="linear", **away))
+    features = "linear" if mechanism is None else "fourier"
+    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,), features=features, **away))
     result = job.run()
     job.write(result, out)
     release = result.privacy["rehearsed"]
