@@ -40,9 +40,9 @@ _ERROR_RIDGE = 1.0
 """Largest ridge in the posterior from which the error of a true model is drawn (`_error`). Where cross-validation
 chooses a larger one, the public rows show no effect of the coordinates; that does not show that there is none."""
 
-_UNCHANGED = (
-    5.0  # precision of the prior around a factor of 1 and a shift of 0, by which the public model is calibrated
-)
+_OUTLYING = 5.0  # multiple of the median size of scores, or of 1, at which they are clipped in their calibration
+_LEAST_FACTOR = 0.01  # of scores in that calibration, so that it forgets no feature
+_UNCHANGED = 5.0  # precision of the prior in that calibration, around a factor of 1 and a shift of 0
 _SUPPOSED_RANK = 8  # directions in which public rows without labels are supposed to differ by class
 _HALVINGS = 20  # of the interval in which the scale of a supposed model lies
 _FOLDS = 5  # folds of the cross-validation
@@ -179,7 +179,8 @@ def fit_public(
         held_out = (held_out + rows[labelled[order]] @ odds.T + level) / 2
         weights, constant = (weights + odds) / 2, (constant + level) / 2
     factor, shift = _calibration(held_out, known[order], classes)
-    weights, constant, held_out = factor * weights, factor * constant + shift, factor * held_out + shift
+    weights, constant = factor * weights, factor * constant + shift
+    held_out = _calibrated(held_out, known[order], classes)
     digest = public_digest(features, labels)
     return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
 
@@ -270,23 +271,39 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
 
 
 def _calibration(scores: Array, labels: Labels, classes: int) -> tuple[float, Array]:
-    """Return the factor, and the shift (K - 1,), of held-out scores (n, K - 1) with the least log-loss and a prior."""
+    """Return the factor, and the shift (K - 1,), of held-out scores (n, K - 1) with the least log-loss and a prior.
+
+    Scores are clipped for it, so that a single row does not decide.
+    """
     from scipy.optimize import minimize  # imported here because it takes a fifth of a second
 
     basis, places = contrast_basis(classes), range(len(labels))
+    largest = _OUTLYING * max(1.0, float(np.median(np.abs(scores))))
+    scores = np.clip(scores, -largest, largest)
 
     def loss(entries: Array) -> tuple[float, Array]:
-        residuals = softmax((entries[0] * scores + entries[1:]) @ basis)
-        surprise = -float(np.log(np.maximum(residuals[places, labels], 1e-12)).sum())
+        odds = (entries[0] * scores + entries[1:]) @ basis
+        surprise = float((np.logaddexp.reduce(odds, axis=1) - odds[places, labels]).sum())
+        residuals = softmax(odds)
         residuals[places, labels] -= 1
         slopes, moved = residuals @ basis.T, entries - unchanged
         slope = np.concatenate([[(slopes * scores).sum()], slopes.sum(axis=0)])
         return surprise + _UNCHANGED / 2 * float(moved @ moved), slope + _UNCHANGED * moved
 
     unchanged = np.concatenate([[1.0], np.zeros(classes - 1)])
-    bounds = [(0.0, None), *[(None, None)] * (classes - 1)]
+    bounds = [(_LEAST_FACTOR, None), *[(None, None)] * (classes - 1)]
     factor, *shift = minimize(loss, unchanged, jac=True, method="L-BFGS-B", bounds=bounds).x
     return float(factor), np.array(shift)
+
+
+def _calibrated(scores: Array, labels: Labels, classes: int) -> Array:
+    """Return held-out scores (n, K - 1), those of each fold calibrated by the others, so that they remain held out."""
+    folds, calibrated = np.arange(len(scores)) % _FOLDS, scores.copy()
+    for fold in range(min(_FOLDS, len(scores))):
+        out = folds == fold
+        factor, shift = _calibration(scores[~out], labels[~out], classes)
+        calibrated[out] = factor * scores[out] + shift
+    return calibrated
 
 
 def ridge_softmax(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array, Array]:
@@ -383,7 +400,7 @@ def calibrate(model: PublicModel, generator: np.random.Generator, samples: int =
     truths = tuple(itertools.product(_FACTORS, _ERRORS))
     misfits, accuracies = np.zeros(len(truths)), np.zeros(len(truths))
     for number, (factor, size) in enumerate(truths):
-        chances = softmax((factor * scores + size * errors) @ basis)
+        chances = _chances(model, (factor * scores + size * errors) @ basis)
         accuracies[number] = chances[:, range(samples), chosen].mean()
         surprise = -float((chances * logarithms).sum(axis=-1).mean())
         misfits[number] = ((accuracies[number] - accuracy) / tolerance[0]) ** 2
@@ -392,6 +409,16 @@ def calibrate(model: PublicModel, generator: np.random.Generator, samples: int =
     weights = np.exp((misfits.min() - misfits) / 2)
     weights /= weights.sum()
     return Calibration(float(weights @ accuracies), accuracy, truths, weights)
+
+
+def _chances(model: PublicModel, odds: Array) -> Array:
+    """Return class probabilities (..., K) of log odds, moved so that the classes are as frequent as the known labels
+    say, whatever the error of the model is.
+    """
+    if len(model.labels):
+        shares = np.bincount(model.labels, minlength=model.classes) + 0.5
+        odds = odds + share_offsets(odds.reshape(-1, model.classes), shares / shares.sum())
+    return softmax(odds)
 
 
 def simulate_world(
@@ -407,11 +434,7 @@ def simulate_world(
     X = simulated_rows(model.rows, model.variances, private + _TEST_ROWS, generator)
     offset = model.scores(X)
     error = truth[1] * _error(model, generator)(X) if truth[1] else 0.0
-    scores = (truth[0] * offset + error) @ basis
-    if len(model.labels):  # they show how frequent the classes are, whatever the error is
-        shares = np.bincount(model.labels, minlength=model.classes) + 0.5
-        scores += share_offsets(scores, shares / shares.sum())
-    chances = softmax(scores)
+    chances = _chances(model, (truth[0] * offset + error) @ basis)
     labels = (chances.cumsum(axis=1) < generator.random((len(X), 1))).sum(axis=1).clip(max=model.classes - 1)
     order = np.arange(private).reshape(parties, rows)
     if skewed:

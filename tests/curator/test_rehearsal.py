@@ -80,7 +80,6 @@ def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
     standard_error = math.sqrt(worlds.cross_validated * (1 - worlds.cross_validated) / rows)
     assert abs(worlds.accuracy - worlds.cross_validated) < standard_error + 0.01
     rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
-    # Half of the rehearsed worlds have the largest error that cross-validation does not contradict.
     assert abs(rehearsed.public_accuracy - worlds.cross_validated) < 2 * (standard_error + 0.01)
 
 

@@ -55,7 +55,7 @@ def options(path: Path, *, labelled: bool = True, **more: Any) -> JobOptions:
 
 @pytest.mark.parametrize(
     ("mechanism", "epsilon", "chosen"),
-    [pytest.param(None, 10.0, "discrete-laplace", marks=pytest.mark.slow), ("gaussian", 3.0, "gaussian")],
+    [pytest.param(None, 10.0, "discrete-laplace", marks=pytest.mark.slow), ("gaussian", 10.0, "gaussian")],
 )
 def test_a_rehearsed_step_is_released_with_its_card(
     tmp_path: Path, mechanism: Any, epsilon: float, chosen: str
