@@ -534,9 +534,14 @@ class Rehearsal:
         return float(self.gains.mean())
 
     @property
+    def loss(self) -> float:
+        """Root mean square, over the worlds, of what the plan loses."""
+        return _loss(self.gains)
+
+    @property
     def asks(self) -> bool:
         """Whether the step is expected to beat the public model; otherwise the parties are asked nothing."""
-        return _prudent(self.gains, _CAUTION / 2) > _LEAST_GAIN
+        return self.gain - _CAUTION / 2 * self.loss > _LEAST_GAIN
 
 
 def rehearse(
@@ -577,9 +582,14 @@ def rehearse(
     )
 
 
-def _prudent(gains: Array, caution: float = _CAUTION) -> float:
-    """Return the mean of gains (worlds,) less the root mean square of the losses among them times `caution`."""
-    return float(gains.mean() - caution * math.sqrt((np.minimum(gains, 0.0) ** 2).mean()))
+def _loss(gains: Array) -> float:
+    """Return the root mean square of the losses among gains (worlds,), in which a gain counts as 0."""
+    return math.sqrt((np.minimum(gains, 0.0) ** 2).mean())
+
+
+def _prudent(gains: Array) -> float:
+    """Return the mean of gains (worlds,) less `_loss` times `_CAUTION`."""
+    return float(gains.mean() - _CAUTION * _loss(gains))
 
 
 def _plans(model: PublicModel) -> list[StepPlan]:

@@ -180,16 +180,16 @@ class NoGainError(PsephosError):
 
     Attributes:
         accuracy: of the model of the public rows, by cross-validation.
-        gain, spread: what the release is expected to add to it, and the standard deviation of that.
+        gain, loss: what the release is expected to add to it, and the root mean square of what it may lose.
     """
 
-    def __init__(self, accuracy: float, gain: float, spread: float) -> None:
+    def __init__(self, accuracy: float, gain: float, loss: float) -> None:
         super().__init__(
             f"a model of the public rows alone is right on {accuracy:.1%} of them by cross-validation, and in "
-            f"simulated worlds the parties' step adds {gain:+.2%} (standard deviation {spread:.2%}): psephos run "
+            f"simulated worlds the parties' step adds {gain:+.2%} (root mean square loss {loss:.2%}): psephos run "
             "--method rehearsed writes that model"
         )
-        self.accuracy, self.gain, self.spread = accuracy, gain, spread
+        self.accuracy, self.gain, self.loss = accuracy, gain, loss
 
 
 class UselessReleaseError(PsephosError):

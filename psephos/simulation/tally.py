@@ -192,8 +192,8 @@ def _step_method(run: SumExperiment, name: str, epsilon: float) -> Method:
         run.remarks.append(
             f"{name} at epsilon {epsilon:g}: the parties were asked nothing. In simulated "
             f"worlds a step of {parties} parties changes the accuracy of the public rows' model "
-            f"({error.accuracy:.1%} by cross-validation) by {error.gain:+.2%} (standard "
-            f"deviation {error.spread:.2%}); that model is released."
+            f"({error.accuracy:.1%} by cross-validation) by {error.gain:+.2%} (root "
+            f"mean square loss {error.loss:.2%}); that model is released."
         )
         expected = {"public accuracy": error.accuracy, "expected gain": error.gain}
         return public_method(model_classifier(public.model), expected)

@@ -226,7 +226,7 @@ class RehearsedSpec(NoisySumSpec):
             **terms,
         )
         if not rehearsal.asks:
-            raise NoGainError(rehearsal.calibration.cross_validated, rehearsal.gain, float(rehearsal.gains.std()))
+            raise NoGainError(rehearsal.calibration.cross_validated, rehearsal.gain, rehearsal.loss)
         spec = cls.private(plan_rehearsed(rehearsal, parties, **terms), privacy)
         return replace(spec, rehearsal=rehearsal, rows=rows, labelled=int((public.labels >= 0).sum()))
 
