@@ -48,6 +48,9 @@ Array = NDArray[np.float64]
 ROWS_PER_PARTY = 1000
 """Announced rows of a party where nobody says otherwise."""
 
+ASSUMED_ROWS = 5
+"""Most rows of all parties for each public row that a forecast assumes where no number is announced."""
+
 _CELL = 16  # table entries in a cell of the search for the largest distance of two rows' vectors
 _INSIDE = 0.9  # share of the public rows that lie in the unit ball of the coordinates
 _LEAST_SPREAD = 0.3  # least standard deviation by which a feature is divided, as a share of the median one

@@ -23,7 +23,7 @@ from psephos.curator.checks import public_features
 from psephos.curator.hamm.labels import decisions
 from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.curator.noise_plan import variance_of
-from psephos.curator.record import ROWS_PER_PARTY
+from psephos.curator.record import ASSUMED_ROWS, ROWS_PER_PARTY
 from psephos.curator.rehearsal import (
     Noise,
     PublicModel,
@@ -70,7 +70,6 @@ _DRAWS = 2  # releases in each world
 _PARTIES = (10, 50)  # least and most simulated parties of a world; each stands for as many real ones
 _ENTRIES = 100_000  # parameters of linear classifiers of all simulated parties together, above which they are fewer
 _ROWS = 5000  # most rows that all simulated parties of a world have together
-ASSUMED_ROWS = 5  # rows of all parties for each public row, at most, where no number is announced
 _MORE_ROWS = 10  # times as many rows as assumed are suggested to be announced
 _STRONG = 3  # in every so many worlds of public rows without labels the signal is strong
 LEAST_GAIN = 0.004  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
@@ -462,11 +461,11 @@ class PlainSums:
             known[key] = sum(weight * vector for weight, vector in zip(self._weights, vectors, strict=True))
         total = known[key]
         if spec.joint:
-            total = total * self._times + drawn_noise(spec, parties, total.shape, self._generator)
+            total = total * self._times + _drawn_noise(spec, parties, total.shape, self._generator)
         return SimpleNamespace(opened=OpenedSum(tuple(round(entry) for entry in total), tuple(range(parties))))
 
 
-def drawn_noise(spec: Any, parties: int, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+def _drawn_noise(spec: Any, parties: int, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     """Draw the whole noise that parties or holders would add to a sum."""
     law, inflation = spec.release_plan.mechanism, spec.inflation(parties)
     norm: Any = "l1" if isinstance(law, DiscreteLaplace) else "l2"

@@ -25,6 +25,7 @@ from psephos.budget import budget_of
 from psephos.curator.evaluation import BINS, calibrated, largest_error
 from psephos.curator.ledger import Release, costs_together
 from psephos.curator.noise_plan import Unit
+from psephos.curator.record import ROWS_PER_PARTY
 from psephos.data.own import Frames, OwnTable
 from psephos.data.partition import load_split
 from psephos.data.preprocessing import PublicScaler, own_scaler
@@ -57,15 +58,10 @@ from psephos.simulation.options import (
     MachineOptions,
 )
 from psephos.simulation.run import KeyedRun, RunContext
-from psephos.simulation.sum_forecast import (
-    Expectation,
-    SumForecast,
-    decided,
-    expected_evaluation,
-    expected_regression,
-)
+from psephos.simulation.sum_forecast import SumForecast, decided
 from psephos.simulation.sums import SumCharges
 from psephos.simulation.tally import simulate_tally
+from psephos.specs.base import Expectation
 from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.rows import BOUNDS, EvaluationSpec, RegressionSpec
 from psephos.specs.terms import PrivacyTerms, PublicTerms
@@ -250,7 +246,7 @@ class RowSum(ABC):
             self.forecast = self._decided()
 
     @abstractmethod
-    def _decided(self) -> SumForecast:
+    def _decided(self) -> SumForecast | None:
         """Return the decision about the sum."""
 
     @property
@@ -334,8 +330,8 @@ class RegressionRun(RowSum):
         spec = RegressionSpec.plan(self._public, replace(options.privacy(options.epsilon[0]), simulation_seed=seed))
         super().__init__(options, split, spec)
 
-    def _decided(self) -> SumForecast:
-        return decided(lambda _: expected_regression(self.spec, self._public), self.options.epsilon[0], writes=True)
+    def _decided(self) -> SumForecast | None:
+        return decided(lambda _: self.spec.expected(self._public), self.options.epsilon[0], writes=True)
 
     def prepared(self, X: Any) -> Array:
         """Return encoded rows (n, d) clipped and scaled, float64 (n, d + 1)."""
@@ -543,11 +539,13 @@ class EvaluationRun(RowSum):
             weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
             agreed = {"bins": options.bins}
         labels = None if split.encoding is None else split.public_labels
+        share = 1.0 if options.rows == "all" else options.held_out
         self._public = PublicTerms(
             auxiliary=AuxiliarySet(self._prepared(split.X_auxiliary)),
             classes=1 if isinstance(model, RegressionModel) else len(model.classes),
             parties=options.parties,
             labels=labels,
+            rows=max(1, round(share * options.parties * ROWS_PER_PARTY)),
             agreed={"classifier": weights, **agreed},
         )
         self._privacy = PrivacyTerms(
@@ -561,12 +559,10 @@ class EvaluationRun(RowSum):
         spec = EvaluationSpec.plan(self._public, self._privacy)
         super().__init__(options, split, spec)
 
-    def _decided(self) -> SumForecast:
-        share = 1.0 if self.options.rows == "all" else self.options.held_out
-
+    def _decided(self) -> SumForecast | None:
         def expected(epsilon: float, unit: Unit = self.options.unit) -> Expectation:
             spec = EvaluationSpec.plan(self._public, replace(self._privacy, epsilon=epsilon, unit=unit))
-            one = expected_evaluation(spec, self._public, share)
+            one = spec.expected(self._public)
             by_record = unit == "party" and not one.useful and expected(epsilon, "record").useful
             return one._replace(changes=("--unit record", *one.changes)) if by_record else one
 

@@ -107,6 +107,14 @@ class VectorFormat(NamedTuple):
     maximum: int
 
 
+class Expectation(NamedTuple):
+    """Whether an answer is worth its cost, why, in a sentence, and what would change that, besides epsilon."""
+
+    useful: bool
+    words: str
+    changes: tuple[str, ...] = ()
+
+
 class Spec(ABC):
     """One protocol under public values that its constructor is given.
 
@@ -181,6 +189,10 @@ class Spec(ABC):
                 f"with dropouts={dropouts} a sum is opened of {fewest} ballots or more, and the minimum of ballots is "
                 f"{study.minimum_ballots}: raise the minimum or dropouts"
             )
+
+    def expected(self, public: PublicTerms) -> Expectation | None:
+        """Return what the answer is expected to be worth, from public values; None where simulated runs decide."""
+        return None
 
     @classmethod
     def contribution(cls, study: Study) -> str:

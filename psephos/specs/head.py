@@ -16,10 +16,18 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.grids.directions import FIXED_POINT
 from psephos.protocol.grids.head import HeadGrid
 from psephos.protocol.paillier.packing import IntegerVector
-from psephos.specs.base import Array
+from psephos.specs.base import Array, Expectation
 from psephos.specs.noisy import NoisySumSpec
 from psephos.specs.secrets import CLASSIFIER, DATA, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.terms import PrivacyTerms, PublicTerms
+
+LONGEST = 1.5
+"""Largest root mean square length of the noise in a mean of heads, as a multiple of the radius of their ball.
+
+Measured on `docs/examples/heads.py` (heads of norm 0.9, radius 1) with 4,000 draws: the mean is right on 0.970 of rows,
+the most frequent class on 0.760. Noise of length 1 leaves 0.955, of 1.5 0.918, of 2 0.871 and of 3 0.791; it makes the
+mean worse than the most frequent class in 0, 4, 13 and 30 % of the draws.
+"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,6 +87,16 @@ class HeadSpec(NoisySumSpec):
             mechanism=joint_noise(grid.norm, l2.value, privacy.epsilon, privacy.delta, grid.length),
         )
         return cls.private(plan, privacy)
+
+    def expected(self, public: PublicTerms) -> Expectation:
+        """See `Spec.expected`; how long the noise of the mean is, beside the longest head."""
+        plan = self.counting(public.parties)
+        length = plan.deviation * math.sqrt(plan.dimension) / plan.grid.radius
+        words = (
+            f"With {plan.parties} parties, at epsilon {plan.epsilon:g} per party, the noise of the mean would be "
+            f"{length:.2f} times as long as the longest head, and the mean is useful at {LONGEST:g} or less."
+        )
+        return Expectation(length <= LONGEST, words, (f"{math.ceil(plan.parties * length / LONGEST)} parties",))
 
     @property
     def takes_classifier(self) -> bool:

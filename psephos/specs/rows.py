@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import msgspec
+import numpy as np
 
 from psephos.curator.evaluation import (
     BINS,
@@ -23,6 +24,7 @@ from psephos.curator.evaluation import (
 from psephos.curator.ledger import Release
 from psephos.curator.noise_plan import UNITS
 from psephos.curator.record import (
+    ASSUMED_ROWS,
     ROWS_PER_PARTY,
     RecordPlan,
     fit_records,
@@ -30,6 +32,7 @@ from psephos.curator.record import (
     plan_records,
     release_records,
 )
+from psephos.curator.regression import simulated_gains
 from psephos.curator.rehearsal import WORLDS, Rehearsal
 from psephos.curator.rehearsed import (
     REHEARSED_ROWS,
@@ -47,12 +50,14 @@ from psephos.protocol.grids.fixed_point import Norm
 from psephos.protocol.grids.local_step import LocalStepGrid
 from psephos.protocol.grids.record import ENTRY_BITS, NumericLabel, RecordGrid
 from psephos.protocol.study.study import Study
-from psephos.specs.base import Array
+from psephos.specs.base import Array, Expectation
 from psephos.specs.noisy import NoisySumSpec, contributors_of
 from psephos.specs.terms import PrivacyTerms, PublicTerms
 
 _GRID = ("coordinates", "offset", "constant")
 _LABEL = ("low", "high", "threshold")
+_LEAST_GAIN = 0.001  # mean gain of R^2 in simulated worlds below which no privacy is spent
+_LOSS, _LOST = -0.01, 1  # a gain that is a loss, and most worlds with one in which privacy is still spent
 _AVERAGE_SENT = (
     "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
     "its second derivative, less a public vector, and clipped to a ball of a public radius."
@@ -148,6 +153,19 @@ class RegressionSpec(RecordSpec):
     @classmethod
     def contribution(cls, study: Study) -> str:
         return super().contribution(study) if study.parameters.get("unit") != "party" else _AVERAGE_SENT
+
+    def expected(self, public: PublicTerms) -> Expectation:
+        """See `Spec.expected`; the gain of R^2 over the public rows' prediction, in simulated worlds."""
+        plan, rows = self.counting(public.parties), public.rows
+        if rows is None:
+            rows = min(public.parties * ROWS_PER_PARTY, ASSUMED_ROWS * len(public.samples))
+        gains = simulated_gains(plan, public.samples, np.asarray(public.labels, dtype=np.float64), rows)
+        words = (
+            f"In simulated worlds of {public.parties} parties with about {rows} rows together, the release adds "
+            f"{gains.mean():+.3f} (standard deviation {gains.std():.3f}) to the R² of the public rows' prediction, at "
+            f"epsilon {plan.epsilon:g} per {plan.unit}."
+        )
+        return Expectation(bool(gains.mean() > _LEAST_GAIN and (gains < _LOSS).sum() <= _LOST), words)
 
     @property
     def label(self) -> NumericLabel:
@@ -270,6 +288,9 @@ def _agreed_step(public: PublicTerms, privacy: PrivacyTerms) -> LocalStepGrid:
 BOUNDS = ("low", "high", "largest_error")
 """Parameters of a study that evaluates a prediction of a number: the bounds of the label and of the errors."""
 
+WIDEST = 0.125
+"""Largest standard error of an evaluation, of accuracy, R^2 or a mean error: four of them are half of [0, 1]."""
+
 
 @dataclass(frozen=True)
 class EvaluationSpec(NoisySumSpec):
@@ -325,6 +346,37 @@ class EvaluationSpec(NoisySumSpec):
             what = "prediction of a number" if study.classes else "classifier"
             raise StudyError(f"the parameter {extra[0]} is for the evaluation of a {what}: leave it out")
         stated_releases(study)
+
+    def expected(self, public: PublicTerms) -> Expectation:
+        """See `Spec.expected`; the standard error that the noise will have.
+
+        It is that of an evaluation of the public rows, as if the parties' rows were they, many times.
+        """
+        parties, plan, X = public.parties, self.release_plan, public.samples
+        rows = parties * ROWS_PER_PARTY if public.rows is None else public.rows
+        if (errors := plan.predictions) is not None:
+            labels = np.full(len(X), np.nan) if public.labels is None else np.asarray(public.labels, dtype=np.float64)
+            labels = np.where(np.isfinite(labels), labels, errors.predict(X))
+        else:
+            labels = np.zeros(len(X), np.int64) if public.labels is None else np.maximum(public.labels, 0)
+        times = parties if plan.unit == "party" else rows / len(X)
+        total = tuple(round(entry * times) for entry in self.grid.contribution(X, labels))
+        estimate = self.estimate(OpenedSum(total, tuple(range(parties))))
+        if estimate.errors is None:
+            name, one, unit = "accuracy", estimate.accuracy, 1.0
+        elif estimate.errors.r2 is not None:
+            name, one, unit = "R²", estimate.errors.r2, 1.0
+        else:
+            name, one, unit = "mean error, in units of the largest one", estimate.errors.mae, estimate.errors.largest
+        error = math.inf if one is None or one.error is None else float(one.error / unit)
+        many = f"{parties} parties" + ("" if plan.unit == "party" else f" with about {rows} rows together")
+        words = (
+            f"With {many}, at epsilon {plan.epsilon:g} per {plan.unit}, the {name} would have a standard error of "
+            f"{error:.3f} from the noise, and is useful at {WIDEST:g} or less."
+        )
+        more = error / WIDEST
+        enough = f"{math.ceil(parties * more)} parties" if plan.unit == "party" else f"{rows * more:.0f} rows"
+        return Expectation(error <= WIDEST, words, (enough,) if math.isfinite(more) else ("more rows",))
 
     @property
     def numeric_label(self) -> NumericLabel | None:
