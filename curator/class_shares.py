@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.checks import public_features
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.grids.local_step import softmax
 from psephos.protocol.grids.own_data import contrast_basis
 
 Array = NDArray[np.float64]
@@ -74,19 +75,19 @@ def share_offsets(scores: Array, shares: Array) -> Array:
     """Return the offsets (K,) with which the mean probabilities of rows of scores (N, K) are the shares (K,)."""
     basis = contrast_basis(len(shares))
 
-    def value(b: Array) -> float:
-        return float(scipy.special.logsumexp(scores + b @ basis, axis=1).mean() - shares @ (b @ basis))
-
-    def slope(b: Array) -> Array:
-        return np.asarray(basis @ (scipy.special.softmax(scores + b @ basis, axis=1).mean(axis=0) - shares))
+    def loss(b: Array) -> tuple[float, Array]:
+        odds = scores + b @ basis
+        chances = softmax(odds)
+        surprise = (odds.max(axis=1) - np.log(chances.max(axis=1))).mean() - shares @ (b @ basis)
+        return float(surprise), np.asarray(basis @ (chances.mean(axis=0) - shares))
 
     def curvature(b: Array) -> Array:
-        chances = scipy.special.softmax(scores + b @ basis, axis=1)
+        chances = softmax(scores + b @ basis)
         moment = np.diag(chances.mean(axis=0)) - chances.T @ chances / len(chances)
         return np.asarray(basis @ moment @ basis.T)
 
     start = basis @ np.log(shares)
     minimum = scipy.optimize.minimize(
-        value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION}
+        loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": _PRECISION}
     )
     return np.asarray(minimum.x @ basis)
