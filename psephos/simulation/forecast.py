@@ -211,7 +211,7 @@ def forecast(
     decision: Any = "release" if release else "public" if public.labelled and writes else "stop"
     decided = Forecast(decision, best or outlooks[0], tuple(outlooks), stage.rows, public.labelled, stage.doubt)
     if decision == "stop":
-        raise UselessReleaseError(decided.reason, stage.suggestions())
+        raise UselessReleaseError(decided.reason, stage.suggestions(outlooks))
     return decided
 
 
@@ -336,14 +336,18 @@ class _Stage:
             self._known[options, number] = accuracy, release.event is not None
         return self._known[options, number]
 
-    def suggestions(self) -> list[str]:
-        """Return what would make a release worth its cost, where that is known from these worlds."""
+    def suggestions(self, outlooks: Sequence[Outlook]) -> list[str]:
+        """Return what would make a release worth its cost, where that is known from these worlds.
+
+        Of the candidates' outlooks, those that were played in all worlds are tried, or all where there are none.
+        """
         options, found = self.candidates[0], []
+        tried = [each.options for each in outlooks if len(each.gains) == WORLDS] or self.candidates
         if not options.sums_rows:
             found += [f"--unit record (gain of {each})" for each in self.outlooks(by_record(options)) if each.pays]
         enough: Outlook | None = None
         for epsilon in sorted((value for value in EPSILONS if value > options.epsilon[0]), reverse=True):
-            best = self.outlooks([replace(each, epsilon=(epsilon,)) for each in self.candidates])[0]
+            best = self.outlooks([replace(each, epsilon=(epsilon,)) for each in tried])[0]
             if not best.pays:
                 break
             enough = best
