@@ -1,13 +1,16 @@
-"""Checks of numeric arguments and of public rows, shared by bounds and solvers."""
+"""Checks of numeric arguments and of public rows, and the folds of these, shared by bounds and solvers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
+
+_FOLDS = 5  # of a cross-validation
 
 
 def _check_number(value: float, name: str) -> None:
@@ -44,6 +47,12 @@ def public_features(X: NDArray[np.float64]) -> NDArray[np.float64]:
         )
     features: NDArray[np.float64] = X[:, :-1] / X[:, -1:]
     return features
+
+
+def held_out(rows: int) -> Iterator[NDArray[np.bool_]]:
+    """Yield which rows each fold of a cross-validation holds out, (rows,); nothing where it would leave none."""
+    for fold in range(min(_FOLDS, rows) if rows > 1 else 0):
+        yield np.arange(rows) % _FOLDS == fold
 
 
 def noise_inflation(parties: int, contributors: int | None) -> float:

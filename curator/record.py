@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count, noise_inflation, public_features
+from psephos.curator.checks import check_count, held_out, noise_inflation, public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
 from psephos.curator.rehearsal import fit_public
@@ -56,7 +56,6 @@ _INSIDE = 0.9  # share of the public rows that lie in the unit ball of the coord
 _LEAST_SPREAD = 0.3  # least standard deviation by which a feature is divided, as a share of the median one
 _RANKS = (5, 10, 20, 40, 80)  # numbers of coordinates among which cross-validation chooses those of the public score
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # in units of the public rows' mean squared coordinate
-_FOLDS = 5  # folds of the cross-validation of the public score
 _ROWS_PER_COORDINATE = 2.5  # public rows required for each coordinate
 _FEWEST = 5  # fewest coordinates that are released, where the public rows suffice
 
@@ -364,7 +363,9 @@ def numeric_score(features: Array, y: Array) -> tuple[Array, Array]:
         Z = grid.clip(np.column_stack([features, np.ones(len(features))]) @ transform)
         moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
         for ridge in _RIDGES:
-            scores = _held_out_scores(Z, y, ridge * moment)
+            scores = np.empty((len(Z), 1))
+            for out in held_out(len(Z)):
+                scores[out] = Z[out] @ _ridge_fit(Z[~out], y[~out], ridge * moment)
             tried.append((float(((scores - y[:, None]) ** 2).sum()), ridge * moment, scores, Z, _as_features(grid)))
     _, ridge, scores, Z, whole = min(tried, key=lambda entry: entry[0])
     return whole @ _ridge_fit(Z, y, ridge), scores
@@ -376,16 +377,6 @@ def _as_features(grid: RecordGrid) -> Array:
     constant[-1] = grid.constant
     whole: Array = np.column_stack([grid.transform, constant]) / grid.radius
     return whole
-
-
-def _held_out_scores(Z: Array, y: Array, ridge: float) -> Array:
-    """Return the scores (N, 1) of the rows of each fold, fitted to the others."""
-    folds = np.arange(len(Z)) % _FOLDS
-    scores = np.empty((len(Z), 1))
-    for fold in range(int(folds.max()) + 1):
-        held = folds == fold
-        scores[held] = Z[held] @ _ridge_fit(Z[~held], y[~held], ridge)
-    return scores
 
 
 def _ridge_fit(Z: Array, y: Array, ridge: float) -> Array:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.checks import held_out
 from psephos.curator.class_shares import share_offsets
 from psephos.curator.remembered import remembered
 from psephos.curator.statistic import principal_directions
@@ -45,7 +46,6 @@ _LEAST_FACTOR = 0.01  # of scores in that calibration, so that it forgets no fea
 _UNCHANGED = 5.0  # precision of the prior in that calibration, around a factor of 1 and a shift of 0
 _SUPPOSED_RANK = 8  # directions in which public rows without labels are supposed to differ by class
 _HALVINGS = 20  # of the interval in which the scale of a supposed model lies
-_FOLDS = 5  # folds of the cross-validation
 _FITTED = 2000  # most labelled public rows that the cross-validation uses
 _RANKS = (0, 2, 4, 8, 16, 32, 64, 128)  # numbers of coordinates that are rehearsed, without the constant
 _POWERS = (0.0, 0.5)  # A coordinate's mean square is its variance to this power: 0 whitens
@@ -254,14 +254,10 @@ def principal_rows(features: Array, kept: Array | None = None) -> tuple[Array, A
 
 def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
     """Return the ridge of the least held-out log-loss, and the scores (n, K - 1) of held-out rows with it."""
-    folds, basis = np.arange(len(rows)) % _FOLDS, contrast_basis(classes)
-    candidates = []
+    basis, candidates = contrast_basis(classes), []
     for ridge in _RIDGES:
         scores = np.zeros((len(rows), classes - 1))
-        for fold in range(min(_FOLDS, len(rows))):
-            out = folds == fold
-            if out.all():
-                continue
+        for out in held_out(len(rows)):
             weights, constant = ridge_softmax(rows[~out], labels[~out], classes, ridge)
             scores[out] = rows[out] @ weights.T + constant
         chances = softmax(scores @ basis)[range(len(rows)), labels]
@@ -298,9 +294,8 @@ def _calibration(scores: Array, labels: Labels, classes: int) -> tuple[float, Ar
 
 def _calibrated(scores: Array, labels: Labels, classes: int) -> Array:
     """Return held-out scores (n, K - 1), those of each fold calibrated by the others, so that they remain held out."""
-    folds, calibrated = np.arange(len(scores)) % _FOLDS, scores.copy()
-    for fold in range(min(_FOLDS, len(scores))):
-        out = folds == fold
+    calibrated = scores.copy()
+    for out in held_out(len(scores)):
         factor, shift = _calibration(scores[~out], labels[~out], classes)
         calibrated[out] = factor * scores[out] + shift
     return calibrated

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.checks import held_out
 from psephos.curator.remembered import remembered
 from psephos.data.feature_map import (
     MOST_COLUMNS,
@@ -52,7 +53,7 @@ _TREES, _LEAVES, _SMALLEST_LEAF = MOST_TREES, 128, 2  # of the forest whose log 
 _SHOWN_TREES, _SHOWN_LEAVES, _SMALLEST_SHOWN_LEAF = 80, 16, 4  # of that with one column for each tree
 _LANDMARKS, _WAVES, _COMPONENTS = 150, 60, 10
 _MOST_ROWS = 1000  # public rows that bandwidths are measured on and maps are compared on
-_FOLDS, _REGULARISATION = 5, (0.003, 0.03, 0.3)  # of the logistic regressions that compare maps
+_REGULARISATION = (0.003, 0.03, 0.3)  # of the logistic regressions that compare maps
 _BANDWIDTHS = (0.1, 0.3, 1.0)  # squares, as shares of the median squared distance of two public rows
 _LEAST_DEVIATION = 1e-100  # columns with less are constant
 _STREAM = 53  # the key of the Philox stream that waves and samples of public rows are drawn from
@@ -179,9 +180,9 @@ class _Fitter:
         from sklearn.linear_model import LogisticRegression
 
         labels, losses = self.labels[self.compared], np.empty(len(columns))
-        folds = np.argsort(np.argsort(labels, kind="stable"), kind="stable") % _FOLDS  # each class in all folds
-        for fold in range(_FOLDS):
-            train, test = folds != fold, folds == fold
+        by_class = np.argsort(np.argsort(labels, kind="stable"), kind="stable")  # each class is in all folds
+        for out in held_out(len(labels)):
+            train, test = ~out[by_class], out[by_class]
             mean, spread = columns[train].mean(axis=0), columns[train].std(axis=0) + 1e-9
             scaled, shares = (columns - mean) / spread, np.zeros((test.sum(), self.classes))
             model = LogisticRegression(C=strength, tol=1e-3, max_iter=300).fit(scaled[train], labels[train])
