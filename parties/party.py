@@ -42,6 +42,14 @@ class Voter(Protocol):
         """Return the class index in [0, K) that it votes for on each row of X, shape (N,)."""
 
 
+def checked_voter(voter: Any) -> Voter:
+    """Return a classifier that votes; raises InvalidParameter for an object that has no votes."""
+    if not callable(getattr(voter, "predict_votes", None)):
+        raise InvalidParameter("voter needs a method predict_votes(X) that returns class indices (docs/library.md)")
+    checked: Voter = voter
+    return checked
+
+
 def labels_of(voter: Voter, X: NDArray[np.float64], classes: int) -> NDArray[Any]:
     """Return a classifier's `predict_probabilities(X)`, (N, K), if it has valid ones, otherwise its votes (N,)."""
     # Whether they are valid depends on private rows, and must not decide whether the party takes part.
@@ -75,12 +83,10 @@ class Party:
         """
         if number < 0:
             raise InvalidParameter(f"number is a place on the roster, from 0; it cannot be {number}")
-        if voter is not None and not callable(getattr(voter, "predict_votes", None)):
-            raise InvalidParameter("voter needs a method predict_votes(X) that returns class indices (docs/library.md)")
         self.number = number
         self.classes = tuple(classes)
         self._signing_key = signing_key
-        self._voter = voter
+        self._voter = None if voter is None else checked_voter(voter)
         self._once = OnceLedger() if once is None else once
 
     @property

@@ -21,7 +21,7 @@ from psephos.curator.statistic import (
     with_joint_noise,
 )
 from psephos.parties.noise import JointPlan, NoiseFrom, Shares, contributors, holder_shares_of, shares_of
-from psephos.parties.party import labels_of
+from psephos.parties.party import checked_voter, labels_of
 from psephos.parties.statistic import entry_range, own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
@@ -221,13 +221,16 @@ class StatisticSpec(NoisySumSpec):
         return l1.value, l2.value
 
     def vector(self, data: Any) -> IntegerVector:
-        """See `SumSpec.vector`; `data` is the party's classifier where the statistic is of votes, else its `Rows`."""
+        """See `SumSpec.vector`; `data` is the party's classifier where the statistic is of votes, else its `Rows`.
+
+        Raises InvalidParameter for a classifier that has no votes.
+        """
         if not self.takes_classifier:
             return own_vector(self.grid, *data)
         assert self.auxiliary is not None
-        samples, soft = self.auxiliary.samples, self.release_plan.source == "vote-directions"
+        voter, samples, soft = checked_voter(data), self.auxiliary.samples, self.release_plan.source != "votes"
         exact: list[int] = self.grid.contribution(
-            labels_of(data, samples, self.grid.classes) if soft else data.predict_votes(samples)
+            labels_of(voter, samples, self.grid.classes) if soft else voter.predict_votes(samples)
         )
         return exact
 

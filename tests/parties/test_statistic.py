@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,14 @@ def test_a_party_sends_the_direction_of_its_probabilities_and_the_statistic_of_i
         spec = StatisticSpec.plan(replace(public, method=method), PrivacyTerms(epsilon=1.0))
         spec = replace(spec, release_plan=replace(spec.release_plan, grid=grid))
         assert list(spec.vector(Doubtful(doubts, votes))) == grid.contribution(labels)
+
+
+@pytest.mark.parametrize("method", ["statistic", "vote-directions"])
+@pytest.mark.parametrize("data", [object(), SimpleNamespace(predict_votes=None), np.eye(3)])
+def test_what_has_no_votes_is_refused_by_name(method: str, data: Any) -> None:
+    public = PublicTerms(auxiliary=AuxiliarySet(np.eye(3)), classes=2, parties=2, method=method)
+    with pytest.raises(InvalidParameter):
+        StatisticSpec.plan(public, PrivacyTerms(epsilon=1.0)).vector(data)
 
 
 @pytest.mark.parametrize(
