@@ -119,7 +119,7 @@ class Membership:
         if checked and (changed := differs_from_plan(StudyTerms(self.study, samples))):
             raise StudyError(
                 f"the study's {', '.join(changed)} are not those of the public file: whoever wrote the study had "
-                "another file, or took them from somewhere else"
+                "another file or another version of Psephos, or took them from somewhere else"
             )
         return samples
 

@@ -13,6 +13,7 @@ import pytest
 from psephos.curator.checks import public_features
 from psephos.curator.rehearsal import fit_public
 from psephos.curator.rehearsed import model_classifier
+from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, NoGainError, StudyError
 from psephos.protocol.study.study import Study
@@ -24,6 +25,7 @@ from psephos.study.consent import describe_study
 from psephos.study.identity import Identity
 from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
+from psephos.study.verify import examine
 
 PARTIES = 12
 
@@ -92,7 +94,19 @@ def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, d
 def test_another_plan_is_detected(folder: Path, name: str, value: Any) -> None:
     study, samples = made(folder)
     changed = replace(study, parameters={**study.parameters, name: value})
-    assert differs_from_plan(StudyTerms(changed, samples))
+    assert verdict_on_plan(study, samples) == "holds"
+    assert verdict_on_plan(changed, samples) == "fails"
+
+
+def test_a_plan_where_this_version_plans_no_step_is_detected(folder: Path) -> None:
+    study, samples = made(folder)
+    assert verdict_on_plan(replace(study, epsilon=0.01), samples) == "fails"
+
+
+def verdict_on_plan(study: Study, samples: PublicSamples) -> str:
+    checks = examine(study, samples, MemoryBoard()).checks
+    (verdict,) = [check.verdict for check in checks if check.what.startswith("the plan")]
+    return verdict
 
 
 def test_linear_algebra_that_rounds_otherwise_chooses_the_same_plan(
