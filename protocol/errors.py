@@ -52,6 +52,10 @@ class WrongKeyError(PsephosError):
     """A ciphertext, vector, share or message was made under another key."""
 
 
+class UnsupportedAlgorithmError(PsephosError):
+    """The installed OpenSSL does not have an algorithm that is needed."""
+
+
 class UnsuitableKeyError(PsephosError):
     """The key does not meet the assumption of the randomness mode (a foreign key with `half` or `short`)."""
 

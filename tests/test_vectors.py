@@ -197,14 +197,14 @@ def test_the_same_randomness_gives_the_same_bytes(name: str) -> None:
 
 
 SEALED = {"sealed": SECRET_BYTES, "sealed by earlier versions": X25519_BYTES}
-"""Lengths of the receiver's secret key."""
+"""Lengths of the receiver's secret key, in studies of format 2, which allows both."""
 
 
 @pytest.mark.parametrize("name", SEALED)
 def test_a_message_that_was_sealed_is_opened(name: str) -> None:
     """Nobody can seal it again: the sender's key for one message comes from the operating system."""
     recorded = json.loads(_FILE.read_text())[name]
-    made = trial(coins=SimulationRandomness(1, "board"))
+    made = trial(format=2, coins=SimulationRandomness(1, "board"))
     sealing = SealingKey(SimulationRandomness(1, "sealing").draw(SEALED[name]))
     curator = BoardClient(made.study.members, "curator", made.keys["curator"], sealing)
     curator.check(1, bytes.fromhex(recorded["join"]))
@@ -215,7 +215,7 @@ def test_a_message_that_was_sealed_is_opened(name: str) -> None:
 
 def sealed(length: int) -> dict[str, str]:
     """The entry with which a curator joins, and one whose message is for the curator alone."""
-    made = trial(coins=SimulationRandomness(1, "board"))
+    made = trial(format=2, coins=SimulationRandomness(1, "board"))
     sealing = SealingKey(SimulationRandomness(1, "sealing").draw(length))
     curator = BoardClient(made.study.members, "curator", made.keys["curator"], sealing)
     holder, part = made.board_client("holder 1"), frame(Kind.PARTIAL_DECRYPTION, made.study.digest, b"part")

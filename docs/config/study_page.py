@@ -16,7 +16,7 @@ do not count, everything else does. A field that is missing, unknown or of anoth
 """
 
 MEANINGS = {
-    "psephos_study": "the version of this format, 2; Psephos 0.2 reads 1",
+    "psephos_study": "the version of this format, 3; studies of format 2 can be verified, Psephos 0.2 reads 1",
     "title": "the title",
     "nonce": "16 random bytes, so that no two studies are the same",
     "release.protocol": "[the protocol](study.md#choose-the-protocol)",

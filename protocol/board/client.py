@@ -13,7 +13,7 @@ from itertools import pairwise
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
-from psephos.protocol.board.sealing import SealingKey, seal
+from psephos.protocol.board.sealing import X25519_BYTES, SealingKey, seal
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -22,6 +22,7 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     UnknownPartyError,
     UnsealedMessageError,
+    UnsupportedAlgorithmError,
     WrongRoundError,
     without_traceback,
 )
@@ -40,12 +41,14 @@ class BoardMembers:
         keys: the verification key of each role.
         limits: the most bytes that all entries of a role may have together; a role without a limit may post any number.
         sums_public: whether sums are opened for everybody; otherwise partial decryptions are sealed to the curator.
+        x25519_suffices: whether a sealing key may be of X25519 alone, as in studies of earlier versions.
     """
 
     session: bytes = field(repr=False)
     keys: Mapping[str, VerificationKey]
     limits: Mapping[str, int] = field(default_factory=dict, repr=False)
     sums_public: bool = False
+    x25519_suffices: bool = False
 
 
 @storable
@@ -91,9 +94,11 @@ def join_message(session: bytes, sealing_key: bytes) -> bytes:
     return frame(Kind.JOINED, session, sealing_key)
 
 
-def announced_key(data: bytes, session: bytes) -> bytes:
+def announced_key(data: bytes, members: BoardMembers) -> bytes:
     """Return the sealing key of a `joined` message; raises MessageError or WrongRoundError."""
-    key = Reader(data, Kind.JOINED, session).rest()
+    key = Reader(data, Kind.JOINED, members.session).rest()
+    if len(key) == X25519_BYTES and not members.x25519_suffices:
+        raise MessageError("a sealing key is of X25519 alone: this member runs an earlier version of Psephos")
     # A key that nothing can be encrypted to would stop the role that tries, instead of the one that announced it.
     seal(b"", key, b"")
     return key
@@ -141,6 +146,8 @@ class BoardReader:
                 entry = self._open(number, signed)
                 if entry is not None and entry.is_a(Kind.JOINED):
                     record = replace(record, sealing=self._announced_key(number, entry))
+        except UnsupportedAlgorithmError:
+            raise  # this machine cannot judge the entry
         except PsephosError as error:
             # After a failure in `_open` the record includes author and place. Roles that cannot decrypt the entry
             # regard this place as used, so the role that can must do so as well.
@@ -225,7 +232,7 @@ class BoardReader:
             )
 
     def _announced_key(self, number: int, message: Entry) -> bytes:
-        key = announced_key(message.data, self.members.session)
+        key = announced_key(message.data, self.members)
         if message.sender in self._sealing_keys:
             raise UnexpectedMessageError(f"entry {number}: {message.sender} has joined before")
         return key

@@ -1,7 +1,7 @@
 """Encryption of messages to one role: HPKE (RFC 9180) with HKDF-SHA256 and ChaCha20-Poly1305.
 
-Keys are exchanged by ML-KEM-768 and X25519 together (MLKEM768-X25519, draft-ietf-hpke-pq): both have to be broken. Keys
-of earlier versions are X25519 alone; what is sealed to them stays readable.
+Keys are exchanged by ML-KEM-768 and X25519 together (MLKEM768-X25519, draft-ietf-hpke-pq-05): both have to be broken.
+Keys of earlier versions are X25519 alone; what is sealed to them stays readable.
 
 A role's sealing key is generated for one study and erased when the role needs it no longer, so the entries that remain
 on the board cannot be decrypted afterwards.
@@ -9,7 +9,10 @@ on the board cannot be decrypted afterwards.
 
 from __future__ import annotations
 
-from cryptography.exceptions import InvalidTag
+from collections.abc import Callable
+from typing import TypeVar
+
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import (
@@ -21,8 +24,10 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from psephos.protocol.errors import MessageError
+from psephos.protocol.errors import MessageError, UnsupportedAlgorithmError
 from psephos.protocol.randomness import SYSTEM, Randomness
+
+_Key = TypeVar("_Key")
 
 X25519_BYTES = 32
 """Length of a public or secret X25519 key (RFC 7748): the end of a sealing key, or all of an earlier version's."""
@@ -42,14 +47,17 @@ class SealingKey:
     """
 
     def __init__(self, secret: bytes) -> None:
-        """Construct a key from its 96 bytes, or the 32 of an earlier version's; raises ValueError for other lengths."""
+        """Construct a key from its 96 bytes, or the 32 of an earlier version's.
+
+        Raises ValueError for other lengths, UnsupportedAlgorithmError where OpenSSL has no ML-KEM-768.
+        """
         self._secret = secret
         x25519 = X25519PrivateKey.from_private_bytes(secret[-X25519_BYTES:])
         self.public = x25519.public_key().public_bytes_raw()
         self._key: X25519PrivateKey | MLKEM768X25519PrivateKey = x25519
         self._suite = _X25519
         if len(secret) != X25519_BYTES:
-            mlkem = MLKEM768PrivateKey.from_seed_bytes(secret[:-X25519_BYTES])
+            mlkem = _mlkem(MLKEM768PrivateKey.from_seed_bytes, secret[:-X25519_BYTES])
             self.public = mlkem.public_key().public_bytes_raw() + self.public
             self._key, self._suite = MLKEM768X25519PrivateKey(mlkem, x25519), _HYBRID
 
@@ -78,7 +86,9 @@ class SealingKey:
 
 
 def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
-    """Encrypt a message to a public key, or raise MessageError; decryption needs the same `info`.
+    """Encrypt a message to a public key; decryption needs the same `info`.
+
+    Raises MessageError for a key that cannot be used, UnsupportedAlgorithmError where OpenSSL has no ML-KEM-768.
 
     Args:
         message: what is encrypted.
@@ -89,7 +99,18 @@ def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
         x25519 = X25519PublicKey.from_public_bytes(receiver[-X25519_BYTES:])
         if len(receiver) == X25519_BYTES:
             return bytes(_X25519.encrypt(message, x25519, info=info))
-        mlkem = MLKEM768PublicKey.from_public_bytes(receiver[:-X25519_BYTES])
+        mlkem = _mlkem(MLKEM768PublicKey.from_public_bytes, receiver[:-X25519_BYTES])
         return bytes(_HYBRID.encrypt(message, MLKEM768X25519PublicKey(mlkem, x25519), info=info))
     except ValueError:
         raise MessageError("a sealing key is not a usable one of ML-KEM-768 and X25519, or of X25519 alone") from None
+
+
+def _mlkem(make: Callable[[bytes], _Key], data: bytes) -> _Key:
+    """Return a key of ML-KEM-768 made of bytes; raises ValueError or UnsupportedAlgorithmError."""
+    try:
+        return make(data)
+    except UnsupportedAlgorithm:
+        raise UnsupportedAlgorithmError(
+            "cryptography was built with an OpenSSL without ML-KEM-768, for sealed messages: install its wheel "
+            "(pip install --force-reinstall --only-binary :all: cryptography), or build it with OpenSSL 3.5 or later"
+        ) from None

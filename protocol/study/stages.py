@@ -179,7 +179,7 @@ class JoinStage(Machine):
     @takes(JoinedRoles, Kind.JOINED)
     def add(self, state: JoinedRoles, entry: Entry) -> Step:
         """Record that the sender has joined; raises MessageError, WrongRoundError or UnexpectedMessageError."""
-        announced_key(entry.data, self.study.digest)
+        announced_key(entry.data, self.study.members)
         if entry.sender not in self.study.members.keys or entry.sender in state.joined:
             raise UnexpectedMessageError(
                 f"{self.name}: {entry.sender} joined the study, which only its roles may do, and only once"

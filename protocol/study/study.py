@@ -33,8 +33,10 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-FORMAT = 2
-"""Format 1, of Psephos 0.2, signed the scaled samples only, which several public files have."""
+FORMAT = 3
+"""Format 2 took sealing keys of X25519 alone; 1, of Psephos 0.2, signed the scaled samples only."""
+
+_READ_FORMATS = (2, FORMAT)
 
 CURATOR = "curator"
 """The name of the curator's role."""
@@ -71,6 +73,7 @@ class Study:
     """The terms of a study, all public (docs/config/study_page.py lists them); StudyError if one is invalid.
 
     Fields whose names do not say it:
+        format: a study of an earlier one can be read and verified, and not be joined any more.
         nonce: 16 random bytes, so that no two studies are the same.
         epsilon, delta: what the release costs every party.
         classes: in the order of the counts; none where the label is a number.
@@ -85,6 +88,7 @@ class Study:
         parties: in the order of their numbers.
     """
 
+    format: int = FORMAT
     title: str
     nonce: bytes = field(repr=False)
     protocol: str
@@ -252,7 +256,8 @@ class Study:
         keys = {CURATOR: self.curator}
         keys |= {f"party {number}": member.key for number, member in enumerate(self.parties)}
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
-        return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys}, self.sum_is_public)
+        limits = {name: self._byte_limit(name) for name in keys}
+        return BoardMembers(self.digest, keys, limits, self.sum_is_public, x25519_suffices=self.format < FORMAT)
 
     def _byte_limit(self, name: str) -> int:
         """Return the most bytes of a role's entries, at least eight times what an honest role posts."""
@@ -305,7 +310,7 @@ class Study:
 
     def text(self) -> str:
         file = _StudyFile(
-            psephos_study=FORMAT,
+            psephos_study=self.format,
             title=self.title,
             nonce=self.nonce.hex(),
             release=_table_of(self, _ReleaseTable),
@@ -326,7 +331,7 @@ class Study:
             document = parse_toml(text)
         except ValueError as error:
             raise StudyError(f"this is not a study, because it is not TOML: {error}") from None
-        if (version := document.get("psephos_study")) != FORMAT:
+        if (version := document.get("psephos_study")) not in _READ_FORMATS:
             reader = "Psephos 0.2 reads it" if version == 1 else f"this version of Psephos reads format {FORMAT}"
             raise StudyError(f"this is a study of format {version!r}: {reader}")
         try:
@@ -337,6 +342,7 @@ class Study:
         terms = {name: getattr(table, name) for table in tables for name in table.__struct_fields__}
         terms["public_table"] = _from_hex("public_table", file.data.public_table)
         return cls(
+            format=file.psephos_study,
             title=file.title,
             nonce=_from_hex("nonce", file.nonce),
             curator=_verification_key(file.curator.key),

@@ -25,7 +25,7 @@ from psephos.protocol.errors import AgreementError, BudgetFileError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.study import CURATOR, Study
+from psephos.protocol.study.study import CURATOR, FORMAT, Study
 from psephos.results.budget import budget_text, summarise
 from psephos.specs.registry import check_study, differs_from_plan, is_verifiable, protected_by, spec_class
 from psephos.specs.terms import StudyTerms
@@ -48,6 +48,8 @@ def sign(study: Study, identity: Identity) -> Membership:
     """
     study.roles_of(identity.key.verification_key)
     check_study(study)
+    if study.format != FORMAT:
+        raise StudyError(f"this study has format {study.format}, of an earlier version; it has to be made anew")
     folder = identity.directory / fingerprint(study.digest)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

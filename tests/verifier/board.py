@@ -183,7 +183,8 @@ class Study:
 
     def __init__(self, text: str) -> None:
         self.fields = fields = tomllib.loads(text)
-        require(fields.get("psephos_study") == 2, "the study has another format")
+        self.format = fields.get("psephos_study")
+        require(self.format in (2, 3), "the study has another format")
         release, data, vote, key = (fields[name] for name in ("release", "data", "vote", "key"))
         self.protocol, self.method = release["protocol"], release["method"]
         self.epsilon, self.delta = float(release["epsilon"]), float(release["delta"])
@@ -397,5 +398,7 @@ class Board:
 
     def _join(self, message: Message) -> None:
         require(message.sender not in self.joined, "it has joined before")
-        check_sealing_key(message.body("joined", self.study.digest).rest())
+        key = message.body("joined", self.study.digest).rest()
+        require(len(key) > 32 or self.study.format == 2, "the sealing key is of X25519 alone")
+        check_sealing_key(key)
         self.joined.add(message.sender)

@@ -505,7 +505,7 @@ OF_STUDY: dict[str, tuple[str, str, str]] = {
     "parameters": ("pathak", r"smallest_size = .*", "smallest_size = 7"),
     "a radius": ("head", r"radius = 1.75", "radius = 1.5"),
     "a holder": ("statistic", r"holder = 3", "holder = 0"),
-    "format": ("statistic", r"psephos_study = 2", "psephos_study = 1"),
+    "format": ("statistic", r"psephos_study = \d", "psephos_study = 1"),
     "protocol": ("record", r'protocol = "record"', 'protocol = "shuffle"'),
 }
 """What study, and a pattern of its file with what it is replaced by."""

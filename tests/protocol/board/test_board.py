@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.backends.openssl.backend import backend
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     UnknownPartyError,
     UnsealedMessageError,
+    UnsupportedAlgorithmError,
     WrongRoundError,
 )
 from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
@@ -68,6 +70,12 @@ def made() -> Trial:
     return trial()
 
 
+@pytest.fixture(scope="module")
+def earlier() -> Trial:
+    """A study made by an earlier version, whose sealing keys may be of X25519 alone."""
+    return trial(format=2)
+
+
 class Everyone:
     """The clients of several roles, who all read the same entries."""
 
@@ -91,8 +99,11 @@ def errors(checked: dict[str, CheckedEntry]) -> set[type[Exception] | None]:
     return {None if each.error is None else type(each.error) for each in checked.values()}
 
 
-@pytest.mark.parametrize("secret_bytes", [SECRET_BYTES, X25519_BYTES], ids=["hybrid", "earlier versions"])
-def test_a_public_message_reaches_everybody_and_a_secret_one_its_receiver(made: Trial, secret_bytes: int) -> None:
+@pytest.mark.parametrize("which", ["made", "earlier"])
+def test_a_public_message_reaches_everybody_and_a_secret_one_its_receiver(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    made, secret_bytes = request.getfixturevalue(which), SECRET_BYTES if which == "made" else X25519_BYTES
     everyone = Everyone(made, "curator", "party 0", "holder 1", secret_bytes=secret_bytes)
     public = everyone.post(everyone.clients["party 0"].sign(Post(BOARD, b"for all")))
     assert {each.entry for each in public.values()} == {Entry(4, "party 0", BOARD, b"for all")}
@@ -296,6 +307,27 @@ def test_a_client_that_forgot_its_key_decrypts_nothing(made: Trial) -> None:
 
 
 # -- sealing
+
+
+def test_a_study_takes_no_sealing_key_of_x25519_alone(made: Trial) -> None:
+    everyone = Everyone(made, "curator", "party 0", secret_bytes=X25519_BYTES)
+    assert not everyone.clients["curator"].joined
+    with pytest.raises(MessageError):
+        everyone.clients["party 0"].sign(Post("curator", b"secret"))
+
+
+def test_an_openssl_without_mlkem_is_named_and_nobody_is_refused(made: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone = Everyone(made, "curator")
+    join = join_message(made.study.digest, SealingKey.generate().public)
+    entry = made.board_client("party 0").sign(Post(BOARD, join, "join"))
+    monkeypatch.setattr(type(backend), "mlkem_supported", lambda self: False)
+    with pytest.raises(UnsupportedAlgorithmError):
+        SealingKey.generate()
+    with pytest.raises(UnsupportedAlgorithmError):
+        everyone.post(entry)
+    assert everyone.clients["curator"].head.size == 1
+    earlier = SealingKey(secrets.token_bytes(X25519_BYTES))
+    assert earlier.open(seal(b"secret", earlier.public, b""), b"") == b"secret"
 
 
 def test_decryption_needs_the_key_and_the_context() -> None:

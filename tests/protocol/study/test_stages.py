@@ -14,6 +14,7 @@ from psephos.audit.adversary import ScriptedRole
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import trial
 from psephos.protocol.board.client import join_message
+from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.errors import AgreementError, MessageError, UnexpectedMessageError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
@@ -171,7 +172,7 @@ def test_one_early_public_key_of_each_sender_is_kept() -> None:
 
 
 def joins(study: Study, name: str) -> Entry:
-    return Entry(1, name, BOARD, join_message(study.digest, bytes(range(32))))
+    return Entry(1, name, BOARD, join_message(study.digest, SealingKey.generate().public))
 
 
 def test_join_stage_waits_for_the_required_roles() -> None:

@@ -642,7 +642,7 @@ def test_a_study_file_with_a_dealer_is_refused(consortium: Consortium) -> None:
     with pytest.raises(StudyError, match="dealer"):
         Study.parse(text.replace("[key]", '[key]\ndealer = "lab"'))
     with pytest.raises(StudyError, match=r"0\.2"):
-        Study.parse(text.replace("psephos_study = 2", "psephos_study = 1"))
+        Study.parse(text.replace("psephos_study = 3", "psephos_study = 1"))
     assert "there is none" in describe_study(Study.parse(text))
 
 
@@ -657,6 +657,10 @@ def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path
     psephos("study", "identity", "A stranger", "--output", consortium / "stranger")
     with pytest.raises(StudyError, match="not a member"):
         consortium.join("stranger", study, data=consortium / "north.csv")
+    earlier = tmp_path / "earlier.toml"
+    earlier.write_text(study.read_text().replace("psephos_study = 3", "psephos_study = 2"))
+    with pytest.raises(StudyError, match="earlier version"):
+        consortium.join("north", earlier, data=consortium / "north.csv")
     other = pd.read_csv(consortium / "public.csv").iloc[::-1]
     other.to_csv(consortium / "other.csv", index=False)
     with pytest.raises(StudyError):

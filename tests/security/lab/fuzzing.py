@@ -222,7 +222,7 @@ def _study() -> list[Decoder]:
     sealed = tuple(seal(bytes(length), sealing.public, b"here") for length in (1, 40))
 
     def joining(data: bytes) -> bytes:
-        return join_message(study.digest, announced_key(data, study.digest))
+        return join_message(study.digest, announced_key(data, study.members))
 
     def result(data: bytes) -> bytes:
         return frame(Kind.RESULT, study.digest, Reader(data, Kind.RESULT, study.digest).rest())
