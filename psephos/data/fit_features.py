@@ -90,14 +90,15 @@ def fit_features(features: Features, X: Array, y: NDArray[Any], classes: int) ->
     """
     known = grown_rows(np.flatnonzero(y >= 0)) if classes else np.empty(0, dtype=np.intp)
     labelled = len(known) >= FEWEST_FOREST and len(np.unique(y[known])) > 1
-    needed = f"a forest is grown on {FEWEST_FOREST} public rows or more whose labels are of two classes or more"
+    few = f"fewer than {FEWEST_FOREST} public rows have labels, or all have the same, so no forest can be grown"
     if features == "forest" and not labelled:
-        raise InvalidParameter(f"{needed}: choose another of --features, or label public rows")
+        raise InvalidParameter(f"{few}: choose another of --features, or label public rows")
     if features == "linear":
         return FittedMap(None, X)
     if features == "auto" and not labelled:
-        asked = "--features products, landmarks or fourier can be asked for"
-        return FittedMap(None, X, f"{needed}, so the model is linear; {asked}")
+        return FittedMap(
+            None, X, f"{few}: the model is linear (--features products, landmarks or fourier need no labels)"
+        )
     return _fit(features, X, y, known if labelled else known[:0], classes)
 
 

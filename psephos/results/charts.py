@@ -123,6 +123,7 @@ def _axes(height: float) -> tuple[Figure, Axes]:
 def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
     """Draw a row for each algorithm: a hollow marker without noise, a filled one with it, and both values as text."""
     figure, axes = _axes(78 + 34 * len(rows))
+    values = []
     for place, (name, row) in enumerate(rows.items()):
         colour, marker, _ = style_of(name, place)
         ink = LIGHT[colour]
@@ -134,12 +135,14 @@ def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
             axes.plot([clear], [y], marker, color=ink, markerfacecolor=LIGHT["paper"], markeredgewidth=1.8)
         if private is not None:
             axes.errorbar([private], [y], xerr=None if spread is None else [spread], fmt=marker, color=ink, capsize=4)
-        words = ", ".join(
-            f"{value:.3f}{sign}" for value, sign in ((private, " private"), (clear, "")) if value is not None
-        )
-        axes.text(1.0, y + 0.3, words, ha="right", va="bottom", color=LIGHT["quiet"])
+        signed = ((private, " private"), (clear, ""))
+        values.append(", ".join(f"{value:.3f}{sign}" for value, sign in signed if value is not None))
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(len(rows), 0, -1), values)
+    right.tick_params(axis="y", length=0, labelcolor=LIGHT["quiet"])
+    right.spines["right"].set_visible(False)
     axes.set_yticks(range(len(rows), 0, -1), list(rows))
-    axes.set_ylim(0.5, len(rows) + 0.9)
+    axes.set_ylim(0.5, len(rows) + 0.5)
     axes.set_xlim(0, 1.02)
     axes.grid(axis="x")
     axes.tick_params(axis="y", length=0)
