@@ -21,6 +21,7 @@ HELP = {
     "rehearsed": "A step from a model of labelled public rows, rehearsed on simulated parties.",
     "record": "A Newton step over all rows, private for a record.",
     "average": "The encrypted sum of the parties' parameters, and their private average.",
+    "head": "The mean of the parties' own linear classifiers, each clipped to a ball, with noise in shares.",
     "pathak": "Pathak 2010: parameters averaged under noise that the parties add together.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
@@ -38,6 +39,7 @@ EXAMPLES = {
     "rehearsed": ("psephos simulate rehearsed --epsilon 1,10",),
     "record": ("psephos simulate record --dropouts 1",),
     "average": ("psephos simulate average --methods own-data", "psephos simulate average --lam 1e-4"),
+    "head": ("psephos simulate head --epsilon 1,10 --radius 1",),
     "pathak": ("psephos simulate pathak", "psephos simulate pathak --variant printed"),
     "psgd": ("psephos simulate psgd --steps 50", "psephos simulate psgd --variant gaussian"),
 }

@@ -166,10 +166,11 @@ class OptionsResult(Result):
         """Return what the statements about privacy and trust follow from."""
         colluders = getattr(self, "colluders", None)
         release = next(iter(self.releases.values()), Release("none", 0.0, 0.0, "party"))
+        opened: Opened = self.opened if colluders is None else "noisy"
         proofs = self._read.proofs
         return TrustModel(
             noun="prediction" if self.kind == "regression" else "classifier",
-            opened=self.opened if colluders is None else "noisy",
+            opened=opened,
             adders="holders" if self._read.noise_from == "holders" else "parties",
             unit=release.unit,
             persons=str(release.chosen.get("persons") or ""),
@@ -180,7 +181,7 @@ class OptionsResult(Result):
             threshold=self.threshold,
             colluders=colluders,
             dealer=self._read.keys == "dealer",
-            proved="bounded" if proofs == "valid" and self.opened != "counts" else proofs,
+            proved="bounded" if proofs == "valid" and opened != "counts" else proofs,
         )
 
     def warnings_of_model(self) -> list[str]:

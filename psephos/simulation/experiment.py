@@ -25,7 +25,7 @@ from psephos.results.runs import AXIS
 from psephos.results.scores import PREDICTORS, EvaluationResult, RegressionResult
 from psephos.simulation.arrays import frame_of, in_memory
 from psephos.simulation.job import EvaluationOptions, EvaluationRun, RegressionRun
-from psephos.simulation.options import LABELLED_METHODS, AverageOptions, JobOptions, TallyOptions
+from psephos.simulation.options import LABELLED_METHODS, AverageOptions, HeadOptions, JobOptions, TallyOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import simulate_average, simulate_tally
@@ -63,6 +63,11 @@ PROTOCOLS: Mapping[str, SimulatedProtocol] = {
     "rehearsed": SimulatedProtocol(TallyOptions, simulate_tally, {**_JOINT, "methods": LABELLED_METHODS}),
     "record": SimulatedProtocol(TallyOptions, simulate_tally, {"unit": "record"}),
     "average": SimulatedProtocol(AverageOptions, simulate_average),
+    "head": SimulatedProtocol(
+        HeadOptions,
+        simulate_tally,
+        {**_JOINT, "methods": ("mean",), "mechanism": "gaussian", "learners": ("logistic",)},
+    ),
     "pathak": SimulatedProtocol(PathakOptions, simulate_pathak),
     "psgd": SimulatedProtocol(PsgdOptions, simulate_psgd),
     "regression": SimulatedProtocol(

@@ -582,6 +582,17 @@ class TallyOptions(JointNoiseOptions, SumOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeadOptions(TallyOptions):
+    """Options of `psephos simulate head`: the mean of the parties' own linear classifiers, each clipped to a ball."""
+
+    radius: float = option(1.0, "Largest norm of a party's parameters, of scaled columns.", group="Privacy")
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        return ("mean",)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobOptions(TallyOptions):
     """Options of `psephos run`."""
 

@@ -45,6 +45,7 @@ from psephos.simulation.options import COUNTED, LABELLED_METHODS, PUBLIC, RECORD
 from psephos.simulation.run import RunContext
 from psephos.simulation.sums import MethodsAt, SumExperiment, run_experiment
 from psephos.specs.exact import LABELS, AverageSpec, OwnDataSpec, TallySpec
+from psephos.specs.head import HeadSpec
 from psephos.specs.noisy import NoisySumSpec, StatisticSpec, plan_of
 from psephos.specs.rows import RecordSpec, RehearsedSpec
 from psephos.specs.terms import PrivacyTerms
@@ -147,6 +148,7 @@ def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     make: dict[str, Callable[[str, float], Method]] = dict.fromkeys(run.options.offered, partial(_joint_method, run))
     make |= dict.fromkeys(set(make) & set(RECORD_METHODS), partial(_record_method, run))
     make |= dict.fromkeys(set(make) & set(LABELLED_METHODS), partial(_step_method, run))
+    make |= dict.fromkeys(set(make) & set(HeadSpec.methods), partial(_head_method, run))
     return lambda epsilon: {name: make[name](name, epsilon) for name in run.options.offered}
 
 
@@ -209,6 +211,19 @@ def _step_method(run: SumExperiment, name: str, epsilon: float) -> Method:
         plan.event,
         chosen,
     )
+
+
+def _head_method(run: SumExperiment, name: str, epsilon: float) -> Method:
+    public = replace(run.public(name), agreed={"radius": vars(run.options)["radius"]})
+    spec, present = HeadSpec.plan(public, run.options.privacy(epsilon)), tuple(run.population.present)
+    heads = [SimpleNamespace(parameters=head) for head in run.population.parameters]
+    take, plan = _noisy_sums(run, spec, heads, name, epsilon), spec.counting(len(present))
+
+    def nonprivate() -> Array:
+        return spec.fitted(OpenedSum(tuple(_exact_sum(run, spec, heads)), present))
+
+    chosen = spec.choices | {"mechanism": run.options.noise}
+    return Method(nonprivate, lambda randomness: spec.fitted(take()), plan.sensitivity, plan.event, chosen)
 
 
 def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from psephos.curator.hamm.rules import averaging_radius
+from psephos.data.partition import load_split
 from psephos.parties.party import VectorParty
+from psephos.progress import silent
 from psephos.protocol.errors import AlreadyCastError
-from psephos.simulation.options import AverageOptions, TallyOptions
+from psephos.simulation.experiment import PROTOCOLS
+from psephos.simulation.options import AverageOptions, HeadOptions, TallyOptions
+from psephos.simulation.sums import populate
 from psephos.simulation.tally import simulate_average, simulate_tally
 from psephos.specs.exact import AverageSpec
 
@@ -69,8 +73,17 @@ CURATOR = AverageOptions(
 @pytest.mark.parametrize("method", ["statistic", "own-data", "vote-directions"])
 def test_sums_with_ballots_that_are_proved_to_be_bounded(method: str, mechanism: str) -> None:
     options = replace(JOINT, parties=6, methods=(method,), mechanism=mechanism, colluders=1, proofs="valid")
-    outcome = simulate_tally(replace(options, key_bits=1024)).as_json()
-    assert outcome["tally_equals_plaintext"] is True
+    result = simulate_tally(replace(options, key_bits=1024))
+    assert result.as_json()["tally_equals_plaintext"] is True
+    assert result.trust().proved == "bounded"  # no ballot has votes to prove
+
+
+def test_a_mean_of_heads_is_that_of_clipped_classifiers() -> None:
+    options = HeadOptions(parties=6, key_bits=512, test_key=True, holders=3, radius=0.5, **PROTOCOLS["head"].fixed)
+    trained = populate(*load_split(options), silent).parameters
+    norms = np.linalg.norm(trained, axis=1, keepdims=True)
+    exact = next(score.w for score in simulate_tally(options).evaluation.scores if score.method == "mean")
+    np.testing.assert_allclose(exact, np.mean(trained * np.minimum(1, 0.5 / norms), axis=0), atol=1e-6)
 
 
 def test_own_data_is_given_to_one_exact_sum() -> None:

@@ -30,6 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "statistic": {**SUMS, "methods": ("statistic", "own-data")},
     "record": SUMS,
     "average": {**SUMS, "methods": ("avg",)},
+    "head": {**SUMS, "radius": 2.0},
     "pathak": {"parties": 4, "largest_size": 400},
     "psgd": {"parties": 4, "steps": 2, "variant": "gaussian"},
 }
