@@ -49,7 +49,7 @@ def public_features(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return features
 
 
-def held_out(rows: int) -> Iterator[NDArray[np.bool_]]:
+def folds_of(rows: int) -> Iterator[NDArray[np.bool_]]:
     """Yield which rows each fold of a cross-validation holds out, (rows,); nothing where it would leave none."""
     for fold in range(min(_FOLDS, rows) if rows > 1 else 0):
         yield np.arange(rows) % _FOLDS == fold

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count, held_out, noise_inflation, public_features
+from psephos.curator.checks import check_count, folds_of, noise_inflation, public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
 from psephos.curator.rehearsal import fit_public
@@ -364,7 +364,7 @@ def numeric_score(features: Array, y: Array) -> tuple[Array, Array]:
         moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
         for ridge in _RIDGES:
             scores = np.empty((len(Z), 1))
-            for out in held_out(len(Z)):
+            for out in folds_of(len(Z)):
                 scores[out] = Z[out] @ _ridge_fit(Z[~out], y[~out], ridge * moment)
             tried.append((float(((scores - y[:, None]) ** 2).sum()), ridge * moment, scores, Z, _as_features(grid)))
     _, ridge, scores, Z, whole = min(tried, key=lambda entry: entry[0])

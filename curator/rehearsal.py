@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import held_out
+from psephos.curator.checks import folds_of
 from psephos.curator.class_shares import share_offsets
 from psephos.curator.remembered import remembered
 from psephos.curator.statistic import principal_directions
@@ -257,7 +257,7 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
     basis, candidates = contrast_basis(classes), []
     for ridge in _RIDGES:
         scores = np.zeros((len(rows), classes - 1))
-        for out in held_out(len(rows)):
+        for out in folds_of(len(rows)):
             weights, constant = ridge_softmax(rows[~out], labels[~out], classes, ridge)
             scores[out] = rows[out] @ weights.T + constant
         chances = softmax(scores @ basis)[range(len(rows)), labels]
@@ -295,7 +295,7 @@ def _calibration(scores: Array, labels: Labels, classes: int) -> tuple[float, Ar
 def _calibrated(scores: Array, labels: Labels, classes: int) -> Array:
     """Return held-out scores (n, K - 1), those of each fold calibrated by the others, so that they remain held out."""
     calibrated = scores.copy()
-    for out in held_out(len(scores)):
+    for out in folds_of(len(scores)):
         factor, shift = _calibration(scores[~out], labels[~out], classes)
         calibrated[out] = factor * scores[out] + shift
     return calibrated

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import held_out
+from psephos.curator.checks import folds_of
 from psephos.curator.remembered import remembered
 from psephos.data.feature_map import (
     MOST_COLUMNS,
@@ -182,7 +182,7 @@ class _Fitter:
 
         labels, losses = self.labels[self.compared], np.empty(len(columns))
         by_class = np.argsort(np.argsort(labels, kind="stable"), kind="stable")  # each class is in all folds
-        for out in held_out(len(labels)):
+        for out in folds_of(len(labels)):
             train, test = ~out[by_class], out[by_class]
             mean, spread = columns[train].mean(axis=0), columns[train].std(axis=0) + 1e-9
             scaled, shares = (columns - mean) / spread, np.zeros((test.sum(), self.classes))
