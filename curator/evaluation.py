@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count, noise_inflation
+from psephos.curator.checks import check_count
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate, shown
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.noise_plan import UNITS, NoisePlan, Unit
@@ -160,16 +160,8 @@ def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid) -> Sensitivi
 # -- planning
 
 
-def plan_evaluation(  # wide: every keyword is a public term of the evaluation
-    X: Array,
-    weights: Array,
-    classes: int,
-    parties: int,
-    *,
-    epsilon: float,
-    unit: Unit = "record",
-    bins: int = BINS,
-    contributors: int | None = None,
+def plan_evaluation(
+    X: Array, weights: Array, classes: int, parties: int, *, bins: int = BINS, **terms: Any
 ) -> EvaluationPlan:
     """Plan an evaluation of a classifier from public quantities; raises DataError if they give no bins.
 
@@ -178,10 +170,8 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
         weights: of the classifier, as in `ScoreGrid`.
         classes: K.
         parties: M.
-        epsilon: privacy parameter.
-        unit: what it protects.
         bins: of the score, at least 2.
-        contributors: number of parties whose shares make up the noise; by default all.
+        terms: keywords of `evaluation_plan`.
     """
     if check_count(bins, "the number of bins", 2) > MOST_BINS:
         raise InvalidParameter(f"a histogram has 2 to {MOST_BINS} bins, not {bins}")
@@ -195,7 +185,7 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
     decisive = _decisive(scores)
     scoring = ScoreGrid(weights, _edges(decisive, bins, classes), classes)
     public = _public_scores(scoring, scores)
-    return evaluation_plan(scoring, parties, unit=unit, epsilon=epsilon, contributors=contributors, public=public)
+    return evaluation_plan(scoring, parties, public=public, **terms)
 
 
 def largest_error(low: float, high: float) -> float:
@@ -212,22 +202,16 @@ def evaluation_plan(
     contributors: int | None = None,
     public: PublicScores | None = None,
 ) -> EvaluationPlan:
-    """Plan the evaluation of a prediction of a number, or of a classifier with the scores of `public` rows."""
+    """Plan the evaluation of a prediction of a number, or of a classifier with the scores of `public` rows.
+
+    `epsilon` protects the `unit`; `contributors`: as in `NoisePlan.of`.
+    """
     if unit not in UNITS:
         raise InvalidParameter(f"the unit is {' or '.join(UNITS)}, not {unit!r}")
     grid = evaluated if unit == "record" else ShareGrid(evaluated)
     l1 = evaluation_sensitivity(grid)
-    return EvaluationPlan(
-        grid=grid,
-        public=public,
-        parties=parties,
-        l1=l1,
-        l2=replace(l1, norm="l2"),  # no vector is longer in L2 than in L1
-        epsilon=epsilon,
-        delta=0.0,
-        mechanism=DiscreteLaplace.for_epsilon(l1.value, epsilon, grid.length, 1.0),
-        inflation=noise_inflation(parties, contributors),
-    )
+    bounds = l1, replace(l1, norm="l2")  # no vector is longer in L2 than in L1
+    return EvaluationPlan.of(grid, "l1", bounds, parties, epsilon, 0.0, contributors, public=public)
 
 
 def _decisive(scores: Array) -> Array:

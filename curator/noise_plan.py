@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.checks import noise_inflation
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.grids.fixed_point import Norm
@@ -78,6 +79,36 @@ class NoisePlan:
     joint: bool = True
 
     event_name: ClassVar[str]
+
+    @classmethod
+    def of(
+        cls,
+        grid: Any,
+        norm: Norm,
+        bounds: tuple[Sensitivity, Sensitivity],
+        parties: int,
+        epsilon: float | None,
+        delta: float,
+        contributors: int | None = None,
+        **more: Any,
+    ) -> Self:
+        """Return the plan of a sum with joint noise that is calibrated in a norm, of (L1, L2) sensitivity `bounds`.
+
+        `contributors`: number of parties whose shares make up the noise; by default all. `more`: the other attributes.
+        """
+        l1, l2 = bounds
+        bound = (l1 if norm == "l1" else l2).value
+        return cls(
+            grid=grid,
+            parties=parties,
+            l1=l1,
+            l2=l2,
+            epsilon=epsilon,
+            delta=0.0 if norm == "l1" else delta,
+            mechanism=None if epsilon is None else joint_noise(norm, bound, epsilon, delta, grid.length),
+            inflation=noise_inflation(parties, contributors),
+            **more,
+        )
 
     @property
     def dimension(self) -> int:

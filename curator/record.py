@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, folds_of, noise_inflation, public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism, joint_noise
+from psephos.curator.noise_plan import UNITS, JointNoise, NoisePlan, Unit, check_mechanism
 from psephos.curator.rehearsal import fit_public
 from psephos.curator.remembered import remembered
 from psephos.curator.statistic import MechanismName, whitened_axes
@@ -177,7 +177,7 @@ class RecordRelease:
 # -- planning
 
 
-def plan_records(  # wide: every keyword is a public term of the release  # long: one statement per term
+def plan_records(  # wide: every keyword is a public term of the release
     X: Array,
     labels: NDArray[Any] | None,
     classes: int,
@@ -233,26 +233,10 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
             grid = replace(grid, ball=party_ball(grid, X, radius))
     elif grid.norm != norm or grid.classes != classes:
         raise InvalidParameter(f"the agreed grid is for {grid.classes} classes and {grid.norm}, not for this release")
-    l1, l2 = record_sensitivity(grid)
-    bound = (l1 if norm == "l1" else l2).value
-    noise = None if epsilon is None else joint_noise(norm, bound, epsilon, delta, grid.length)
     public, spread = _public_moment(grid, X)
-    plan = RecordPlan(
-        grid=grid,
-        parties=parties,
-        rows=rows,
-        labelled=labelled or 0,
-        public=public,
-        spread=spread,
-        samples=len(features),
-        l1=l1,
-        l2=l2,
-        epsilon=epsilon,
-        delta=delta if mechanism == "gaussian" else 0.0,
-        mechanism=noise,
-        inflation=inflation,
-    )
-    if noise is not None and plan.deviation * 2.0**ENTRY_BITS < 2.0**10:
+    known = {"rows": rows, "labelled": labelled or 0, "public": public, "spread": spread, "samples": len(features)}
+    plan = RecordPlan.of(grid, norm, record_sensitivity(grid), parties, epsilon, delta, contributors, **known)
+    if plan.mechanism is not None and plan.deviation * 2.0**ENTRY_BITS < 2.0**10:
         raise InvalidParameter(f"noise for epsilon {epsilon} is too small beside rounding; choose a smaller epsilon")
     return plan
 

@@ -104,10 +104,8 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     return rehearse(model, parties, rows, [partial(noise, norm) for norm in norms], done=done)
 
 
-def plan_rehearsed(
-    rehearsal: Rehearsal, parties: int, *, epsilon: float, delta: float = 1e-6, contributors: int | None = None
-) -> RehearsedPlan:
-    """Plan the step that a rehearsal has chosen, for the terms of `rehearsal_of`."""
+def plan_rehearsed(rehearsal: Rehearsal, parties: int, **terms: Any) -> RehearsedPlan:
+    """Plan the step that a rehearsal has chosen; `terms`: of `plan_of_grid`, the same as those of `rehearsal_of`."""
     model, chosen = rehearsal.model, rehearsal.plan
     grid = LocalStepGrid(
         model.transform(chosen.rank, chosen.power),
@@ -118,9 +116,7 @@ def plan_rehearsed(
         rehearsal.radius,
         rehearsal.noise.norm,
     )
-    scale = rehearsal.unit * chosen.length
-    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "contributors": contributors}
-    return plan_of_grid(grid, scale, parties, **terms)
+    return plan_of_grid(grid, rehearsal.unit * chosen.length, parties, **terms)
 
 
 def plan_of_grid(
@@ -135,18 +131,8 @@ def plan_of_grid(
     """Plan a step of which everything but the noise is fixed; `scale` is that of `RehearsedPlan`."""
     if not 0 < scale < math.inf:
         raise InvalidParameter(f"the scale of a step is a positive number, not {scale}")
-    l1, l2 = certified(grid_sensitivity(grid))
-    return RehearsedPlan(
-        grid=grid,
-        scale=scale,
-        parties=parties,
-        l1=l1,
-        l2=l2,
-        epsilon=epsilon,
-        delta=0.0 if grid.norm == "l1" else delta,
-        mechanism=joint_noise(grid.norm, (l1 if grid.norm == "l1" else l2).value, epsilon, delta, grid.length),
-        inflation=noise_inflation(parties, contributors),
-    )
+    bounds = certified(grid_sensitivity(grid))
+    return RehearsedPlan.of(grid, grid.norm, bounds, parties, epsilon, delta, contributors, scale=scale)
 
 
 def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = None) -> Array:

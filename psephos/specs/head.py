@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.noise_plan import NoisePlan, certified, joint_noise
+from psephos.curator.noise_plan import NoisePlan, certified
 from psephos.curator.statistic import grid_sensitivity
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.opened import OpenedSum
@@ -76,16 +76,8 @@ class HeadSpec(NoisySumSpec):
                 "heads in a ball take discrete Gaussian noise, and delta is 0: choose a delta, such as 1e-6"
             )
         grid = HeadGrid(public.samples.shape[1], public.classes, public.required("radius"))
-        l1, l2 = certified(grid_sensitivity(grid))
-        plan = HeadPlan(
-            grid=grid,
-            parties=public.parties,
-            l1=l1,
-            l2=l2,
-            epsilon=privacy.epsilon,
-            delta=privacy.delta,
-            mechanism=joint_noise(grid.norm, l2.value, privacy.epsilon, privacy.delta, grid.length),
-        )
+        bounds = certified(grid_sensitivity(grid))
+        plan = HeadPlan.of(grid, grid.norm, bounds, public.parties, privacy.epsilon, privacy.delta)
         return cls.private(plan, privacy)
 
     def expected(self, public: PublicTerms) -> Expectation:
