@@ -15,6 +15,7 @@ record step", has the proofs.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -160,18 +161,6 @@ class RecordPlan(NoisePlan):
     def deviation(self) -> float:
         """Standard deviation of the noise in an entry of the sum, in units of the largest gradient; 0 without noise."""
         return math.sqrt(self.noise_variance) / 2.0**ENTRY_BITS
-
-
-@dataclass(frozen=True, eq=False)
-class RecordRelease:
-    """A released record step: noisy gradient (K', r + 1), and noisy symmetric second derivative (r + 1, r + 1).
-
-    They are in units of the largest gradient and the largest second derivative of a row.
-    """
-
-    plan: RecordPlan = field(repr=False)
-    gradient: Array = field(repr=False)
-    second: Array = field(repr=False)
 
 
 # -- planning
@@ -394,11 +383,29 @@ def _curvatures(classes: int, scores: Array) -> Array:
     return np.asarray(np.maximum(4 * odds / (1 + odds) ** 2, np.where(odds > 1, 0.0, np.tanh(t / 2) / t)))
 
 
-# -- release and fit
+# -- the fit
 
 
-def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
-    """Decode a sum over `plan.parties` that already carries its noise, or is meant to have none."""
+def fit_records(plan: RecordPlan, total: Sequence[int]) -> Array:
+    """Return the linear model of a record step on scaled rows: float64 (d,), (K, d) for K > 2 classes.
+
+    `total` is a sum over `plan.parties` that already carries its noise, or is meant to have none. Post-processing: the
+    model depends on it and on public quantities only.
+    """
+    grid, (gradients, second) = plan.grid, _decoded(plan, total)
+    # The second derivative is a fourth of what was summed for two classes, and a half for more, where the residual was
+    # divided by its largest norm.
+    scale = {1: 1.0, 2: 4.0}.get(grid.classes, 2.0) * grid.largest_residual
+    steps = np.column_stack([_step(plan, gradient, second) for gradient in gradients]) * scale
+    scores: Array = grid.offset - _as_features(grid) @ steps
+    return scores[:, 0] if grid.classes <= 2 else contrast_basis(grid.classes).T @ scores.T
+
+
+def _decoded(plan: RecordPlan, total: Sequence[int]) -> tuple[Array, Array]:
+    """Return the noisy gradient (K', r + 1), and the noisy symmetric second derivative (r + 1, r + 1).
+
+    They are in units of the largest gradient and the largest second derivative of a row.
+    """
     grid, sums = plan.grid, plan.values(total)
     if grid.ball is not None:
         sums = plan.values([entry + plan.parties * int(c) for entry, c in zip(total, grid.ball.centre, strict=True)])
@@ -407,7 +414,7 @@ def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
     second = np.zeros((grid.coordinates, grid.coordinates))
     second[i, j] = values[grid.gradient_length :] / np.where(i == j, 1.0, _off_diagonal(grid))
     second[j, i] = second[i, j]
-    return RecordRelease(plan, values[: grid.gradient_length].reshape(grid.contrasts, grid.coordinates), second)
+    return values[: grid.gradient_length].reshape(grid.contrasts, grid.coordinates), second
 
 
 def _off_diagonal(grid: RecordGrid) -> float:
@@ -415,29 +422,14 @@ def _off_diagonal(grid: RecordGrid) -> float:
     return math.sqrt(2) if grid.norm == "l2" else 2.0
 
 
-def fit_records(release: RecordRelease) -> Array:
-    """Return the linear model of a released record step on scaled rows: float64 (d,), (K, d) for K > 2 classes.
-
-    Post-processing: it depends on the release and on public quantities only.
-    """
-    grid = release.plan.grid
-    # The second derivative is a fourth of what was summed for two classes, and a half for more, where the residual was
-    # divided by its largest norm.
-    scale = {1: 1.0, 2: 4.0}.get(grid.classes, 2.0) * grid.largest_residual
-    steps = np.column_stack([_step(release, gradient) for gradient in release.gradient]) * scale
-    scores: Array = grid.offset - _as_features(grid) @ steps
-    return scores[:, 0] if grid.classes <= 2 else contrast_basis(grid.classes).T @ scores.T
-
-
-def _step(release: RecordRelease, gradient: Array) -> Array:
+def _step(plan: RecordPlan, gradient: Array, second: Array) -> Array:
     """Return the step delta (r + 1,) for one gradient, in units in which the largest second derivative is 1."""
-    plan, width = release.plan, len(gradient)
-    noise = plan.deviation
+    width, noise = len(gradient), plan.deviation
     off = noise / _off_diagonal(plan.grid)
-    rows = _estimated_rows(release)
+    rows = _estimated_rows(plan, second)
     between = rows * rows * plan.spread / plan.samples
     share = between / (between + off**2)
-    mixed = share * release.second + (1 - share) * rows * plan.public
+    mixed = share * second + (1 - share) * rows * plan.public
     value, vector = np.linalg.eigh(mixed)
     floor = max(share * off * math.sqrt(width), 1e-3 * rows * float(np.trace(plan.public)) / width)
     value = np.maximum(value, floor)
@@ -459,10 +451,10 @@ def _information(grid: RecordGrid) -> float:
     return 4.0 if grid.classes == 2 else 2 * grid.largest_residual**2
 
 
-def _estimated_rows(release: RecordRelease) -> float:
+def _estimated_rows(plan: RecordPlan, second: Array) -> float:
     """Return the number of rows with which the public second derivative fits the noisy one best."""
-    public, rows = release.plan.public, release.plan.rows
-    if release.plan.unit == "party":
-        return float(release.plan.parties)
-    fitted = float((release.second * public).sum() / (public**2).sum())
+    public, rows = plan.public, plan.rows
+    if plan.unit == "party":
+        return float(plan.parties)
+    fitted = float((second * public).sum() / (public**2).sum())
     return min(max(fitted, rows / 4), 4.0 * rows)

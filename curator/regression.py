@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from psephos.curator.checks import public_features
-from psephos.curator.record import RecordPlan, fit_records, numeric_score, release_records
+from psephos.curator.record import RecordPlan, fit_records, numeric_score
 from psephos.curator.rehearsal import Noise, principal_rows, public_digest, simulated_rows
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class _Worlds:
         times = parties / distinct if plan.unit == "party" else rows / count
         noise = Noise(grid.norm, math.sqrt(plan.noise_variance), plan.inflation)
         total = sums * times + noise.draw((grid.length,), generator)
-        weights = fit_records(release_records(plan, [round(entry) for entry in total]))
+        weights = fit_records(plan, [round(entry) for entry in total])
         released, start = (
             float(((grid.predict(w, X[count:]) - truth[count:]) ** 2).mean()) for w in (weights, grid.offset[:, 0])
         )

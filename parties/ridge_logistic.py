@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from psephos.parties.training import class_probabilities, train_parties, train_w
 from psephos.protocol.grids.own_data import unit_rows
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Ridge logistic (K = 2) or softmax (K > 2) regression of one party, as `psephos.parties.training` trains many.
 
@@ -28,18 +30,10 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     The fitted `coef_` has shape (d,) for two classes, (K, d) for more, in terms of the features.
     """
 
-    def __init__(
-        self,
-        *,
-        lam: float = 1e-4,
-        n_classes: int | None = None,
-        tolerance: float = 1e-8,
-        coordinates: NDArray[np.float64] | None = None,
-    ) -> None:
-        self.lam = lam
-        self.n_classes = n_classes
-        self.tolerance = tolerance
-        self.coordinates = coordinates
+    lam: float = 1e-4
+    n_classes: int | None = None
+    tolerance: float = 1e-8
+    coordinates: NDArray[np.float64] | None = None
 
     def fit(self, X: Any, y: Any) -> RidgeLogistic:
         """Train on X (n, d) and y (n,). Raises as `train_parties`, and ValueError as scikit-learn does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from numbers import Real
 from typing import Any, Self
 
@@ -42,6 +42,7 @@ class ReleaseWarning(UserWarning):
     """Warned before a fit asks the parties: it is a release, and spends epsilon of private rows; and of its flaws."""
 
 
+@dataclass(eq=False, repr=False)
 class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A private classifier of many parties' rows: `psephos run` on a table in memory, as a scikit-learn estimator.
 
@@ -73,34 +74,19 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         forecast_: the decision, and why (`forecast_.reason`); None where a method is wanted `anyway`.
     """
 
-    def __init__(  # wide: parameters of a scikit-learn estimator
-        self,
-        estimator: Any = None,
-        *,
-        method: str = "auto",
-        features: str = "auto",
-        epsilon: float = 1.0,
-        unit: str = "party",
-        encrypted: bool = True,
-        public: Any = None,
-        classes: ArrayLike | None = None,
-        parties: int = 50,
-        budget: str | None = None,
-        seed: int = 0,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.features = features
-        self.epsilon = epsilon
-        self.unit = unit
-        self.encrypted = encrypted
-        self.public = public
-        self.classes = classes
-        self.parties = parties
-        self.budget = budget
-        self.seed = seed
-        self.options = options
+    estimator: Any = None
+    _: KW_ONLY
+    method: str = "auto"
+    features: str = "auto"
+    epsilon: float = 1.0
+    unit: str = "party"
+    encrypted: bool = True
+    public: Any = None
+    classes: ArrayLike | None = None
+    parties: int = 50
+    budget: str | None = None
+    seed: int = 0
+    options: Mapping[str, Any] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -30,7 +30,6 @@ from psephos.curator.record import (
     fit_records,
     party_ball,
     plan_records,
-    release_records,
 )
 from psephos.curator.regression import simulated_gains
 from psephos.curator.rehearsal import WORLDS, Rehearsal
@@ -128,7 +127,7 @@ class RecordSpec(NoisySumSpec):
         return replace(self.release_plan, inflation=self.inflation(ballots), parties=ballots)
 
     def fitted(self, opened: OpenedSum) -> Array:
-        return fit_records(release_records(self.counting(opened.ballots), list(opened.sums)))
+        return fit_records(self.counting(opened.ballots), opened.sums)
 
     @property
     def choices(self) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from psephos.curator.record import (
     party_ball,
     plan_records,
     record_sensitivity,
-    release_records,
 )
 from psephos.curator.rehearsal import fit_public
 from psephos.data.preprocessing import PublicScaler
@@ -186,7 +185,7 @@ def released(plan: RecordPlan, data: dict[str, Any], seed: int = 1) -> Array:
         total += np.array(plan.grid.contribution(X[number::5], y[number::5]), dtype=object)
         if shares is not None:
             total += np.array(shares.share(SimulationRandomness(seed, number)), dtype=object)
-    return fit_records(release_records(plan, total.tolist()))
+    return fit_records(plan, total.tolist())
 
 
 def accuracy(w: Array, data: dict[str, Any]) -> float:
@@ -278,7 +277,7 @@ def test_sums_and_public_rows_that_do_not_fit_are_refused() -> None:
             planned(data | {"public": public}, labels=None)
     for plan in (planned(data), party_plan()):
         with pytest.raises(DataError):
-            release_records(plan, [0])
+            fit_records(plan, [0])
 
 
 # -- the fit
@@ -430,7 +429,7 @@ def test_the_ball_follows_from_public_rows_and_is_far_smaller_than_all_that_rows
 
 def test_a_sum_of_centres_releases_the_public_score() -> None:
     plan = party_plan()
-    assert np.allclose(fit_records(release_records(plan, [0] * plan.dimension)), plan.grid.offset[:, 0], atol=1e-9)
+    assert np.allclose(fit_records(plan, [0] * plan.dimension), plan.grid.offset[:, 0], atol=1e-9)
 
 
 def test_scores_are_relative_to_the_middle_of_the_bounds() -> None:
