@@ -96,7 +96,7 @@ class Job:
         """
         split, options = self.split, self.options
         settled = options.anyway and len(self._candidates) == 1 and self.method not in LABELLED_METHODS
-        if self.forecast is not None or not options.forecasts or settled:
+        if self.forecast is not None or options.data is None or settled:
             return
         rows, classes = np.asarray(split.X_auxiliary), split.dataset.classes
         public = PublicRows(rows, split.public_labels, classes, split.log_odds)

@@ -63,6 +63,14 @@ class KeySetup:
     signing_keys: SigningKeys = field(repr=False)
 
 
+def check_holders(parties: int, holders: int, threshold: int) -> None:
+    """Raise InvalidParameter unless some of the parties hold the key, and some of these open a sum."""
+    if holders > parties:
+        raise InvalidParameter(f"key holders are some of the parties, and {holders} of {parties} is too many")
+    if not 1 <= threshold <= holders:
+        raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
+
+
 def setup_keys(  # wide: who takes part, what is made, and who watches
     parties: int,
     *,
@@ -95,12 +103,7 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
     """
     if parties < 2:
         raise InvalidParameter(f"a round has at least 2 parties, not {parties}: the sum of one is its own vector")
-    if holders > parties:
-        raise InvalidParameter(
-            f"key holders are some of the parties: {holders} holders need as many parties, and there are {parties}"
-        )
-    if not 1 <= threshold <= holders:
-        raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
+    check_holders(parties, holders, threshold)
     if keys == "ceremony":
         terms = CeremonyTerms(key_bits, holders, threshold, randomness.draw(32), test_key, degree)
         shares = run_ceremony(terms, coins=lambda name: randomness, transcript=transcript, progress=progress)

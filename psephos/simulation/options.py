@@ -35,7 +35,7 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.simulation.key_setup import Keys
+from psephos.simulation.key_setup import Keys, check_holders
 from psephos.specs.terms import PrivacyTerms
 
 KDD99_SPLIT = (22, 43_000)
@@ -188,13 +188,8 @@ class HolderOptions(RunOptions):
 
     def check(self) -> None:
         super().check()
-        holders, threshold, absent = self.key_holders, self.opening_threshold, len(self.absent_parties)
-        if not 1 <= threshold <= holders:
-            raise InvalidParameter(f"the threshold ({threshold}) lies between 1 and the holders ({holders})")
-        if holders > self.parties:
-            raise InvalidParameter(
-                f"key holders are some of the parties: {holders} of {self.parties} is too many; lower --holders"
-            )
+        check_holders(self.parties, self.key_holders, self.opening_threshold)
+        absent = len(self.absent_parties)
         if self.joint and absent > (dropouts := vars(self).get("dropouts", absent)):
             raise InvalidParameter(
                 f"{absent} parties are absent, and the noise is sized for {dropouts}: set a larger --dropouts"
@@ -487,7 +482,7 @@ class TallyOptions(JointNoiseOptions, SumOptions):
             "loss": alpha,
             "protect_auxiliary": alpha,
             "features": (not self.protect_auxiliary, "public rows that are not private"),
-            "announced_rows": (self.reads_announced_rows, "--data, --unit record or --method rehearsed"),
+            "announced_rows": (steps, "--data, --unit record or --method rehearsed"),
             "class_shares": (not steps and not self.protect_auxiliary, labels),
         }
 
@@ -522,11 +517,6 @@ class TallyOptions(JointNoiseOptions, SumOptions):
     def steps_from_labels(self) -> bool:
         """Whether a step from a model of labelled public rows is released."""
         return bool(set(self.methods) & set(LABELLED_METHODS))
-
-    @property
-    def reads_announced_rows(self) -> bool:
-        """Whether the announced number of rows may be read, once the data are known."""
-        return self.sums_rows or self.steps_from_labels
 
     @property
     def noise(self) -> MechanismName:
@@ -656,16 +646,18 @@ class JobOptions(TallyOptions):
 
     @property
     def readers(self) -> dict[str, tuple[bool, str]]:
-        classes = (not self.predicts_number, "--task classification")
+        inherited, classes = super().readers, (not self.predicts_number, "--task classification")
+        if self.data is not None:  # a forecast reads them
+            del inherited["announced_rows"]
         voters = self.chosen_method in VOTED or set(self.learners) <= {"logistic", "whitened"}
-        return super().readers | {
+        return inherited | {
             "classes": classes,
             "other_labels": (classes[0] or self.other_labels == "drop", "--task classification"),
             "learners": (voters and (classes[0] or not self.learners), f"a method of votes ({', '.join(VOTED)})"),
             "sizes": classes,
             "auxiliary": classes,
             "journal": classes,
-            "anyway": (self.forecasts, "your own table (--data FILE)"),
+            "anyway": (self.data is not None, "your own table (--data FILE)"),
         }
 
     @property
@@ -684,11 +676,6 @@ class JobOptions(TallyOptions):
     def open(self) -> bool:
         """Whether several methods could be released, of which a forecast chooses one."""
         return self.data is not None and self.chosen_method == "auto"
-
-    @property
-    def forecasts(self) -> bool:
-        """Whether a forecast decides about the release."""
-        return self.data is not None
 
     def candidates(self) -> list[JobOptions]:
         """Return the options of a run by each method that these leave open.
@@ -727,7 +714,3 @@ class JobOptions(TallyOptions):
     @property
     def steps_from_labels(self) -> bool:
         return self.chosen_method in LABELLED_METHODS
-
-    @property
-    def reads_announced_rows(self) -> bool:
-        return super().reads_announced_rows or self.forecasts
