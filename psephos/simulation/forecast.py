@@ -74,6 +74,8 @@ _MORE_ROWS = 10  # times as many rows as assumed are suggested to be announced
 _STRONG = 3  # in every so many worlds of public rows without labels the signal is strong
 LEAST_GAIN = 0.004  # expected gain of accuracy below which no privacy is spent on a step from labelled public rows
 _LEAST_FROM_NOTHING = 0.08  # the same of what starts from no model, of which simulated worlds promise too much
+_LEAST_REMOVED = 0.12  # the same where no public row has a label, as a share of the errors of the most frequent class
+_DOMINATED, _DOMINANT = 4, 0.9  # class shares that nobody knows: in every so many worlds one class has this one
 _REMOVED = (0.2, 0.4)  # errors of the most frequent class that a supposed true model removes, as a share
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  # that are suggested: larger ones protect against careless observers only
 USUAL = "the most frequent class"
@@ -97,12 +99,12 @@ class PublicRows:
         known = self.labels[self.labels >= 0]
         return len(known) >= FEWEST_LABELLED and len(np.unique(known)) > 1
 
-    def shares(self, options: JobOptions) -> Array:
-        """Return class shares, (K,): of the labels, where they are enough, or as announced, or equal ones."""
+    def shares(self, options: JobOptions) -> Array | None:
+        """Return class shares, (K,): of the labels, where they are enough, or as announced, or None if nobody knows."""
         if self.labelled:
             known = self.labels[self.labels >= 0]
             return np.bincount(known, minlength=len(self.classes)) / len(known)
-        return np.array(options.shares_of(self.classes) or np.full(len(self.classes), 1 / len(self.classes)))
+        return np.array(announced) if (announced := options.shares_of(self.classes)) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +184,9 @@ class Forecast:
     def expectation(self) -> str:
         """What is expected of the best methods."""
         chosen, options = self.chosen, self.chosen.options
-        usual = "the better of the public rows' model and the most frequent class" if self.labelled else USUAL
+        usual = USUAL if options.class_shares else f"{USUAL}, whose share nobody knows,"
+        if self.labelled:
+            usual = f"the better of the public rows' model and {USUAL}"
         other = next((f"; not taken: {each}" for each in self.outlooks if each is not chosen), "")
         doubt = f" {self.doubt}" if self.doubt else ""
         return (
@@ -257,7 +261,7 @@ class _Stage:
             log_odds=scaler.unscaled(public.log_odds),
             rows=options.announced_rows,
         )
-        self._features, self._shares = public_features(self._terms.samples), public.shares(options)
+        self._features, self._known_shares = public_features(self._terms.samples), public.shares(options)
         parameters = self._features.shape[1] * len(public.classes)
         self._parties = min(options.parties, int(np.clip(_ENTRIES // parameters, *_PARTIES)))
         most = options.parties * (ROWS_PER_PARTY if options.sums_rows else REHEARSED_ROWS)
@@ -275,26 +279,37 @@ class _Stage:
     @property
     def doubt(self) -> str:
         """See `Forecast`."""
-        usual = float(self._shares.max())
-        if self._calibration is None or (right := self._calibration.cross_validated) > usual:
+        if self._calibration is None or (right := self._calibration.cross_validated) > (usual := self._shares(0).max()):
             return ""
         return (
             f"The model of the public rows is no better than {USUAL}: by cross-validation it is right on {right:.1%}, "
             f"and {usual:.1%} are of that class."
         )
 
+    def _shares(self, number: int) -> Array:
+        """Return the class shares (K,) of a world."""
+        if self._known_shares is not None:
+            return self._known_shares
+        classes = len(self._public.classes)
+        shares = np.full(classes, 1 / classes)
+        if number % _DOMINATED == 1:
+            shares[:] = (1 - _DOMINANT) / (classes - 1)
+            shares[number // _DOMINATED % classes] = _DOMINANT
+        return shares
+
     def _world(self, number: int) -> _World:
         """Return a world; worlds are simulated in their order, when they are first asked for."""
         if number == len(self._worlds):
             strong, skewed, truth = number % _STRONG == _STRONG - 1, number % 2 == 1, (1.0, 0.0)
+            shares = self._shares(number)
             if self._calibration is None:
-                model = supposed_model(self._features, self._shares, _REMOVED[strong], self._generator)
+                model = supposed_model(self._features, shares, _REMOVED[strong], self._generator)
             else:
                 model, truth = self._terms.model, self._calibration.draw(self._generator)
             data = simulate_world(model, truth, self._parties, self._simulated, skewed, self._generator)
             population = populate(self._options, self._split(model, data), silent)
             public = 0.0 if self._calibration is None else data.accuracy(data.start)
-            usual = float(data.chances[:, self._shares.argmax()].mean())
+            usual = float(data.chances[:, shares.argmax()].mean())
             self._worlds.append(_World(population, data, public, usual, {}))
         return self._worlds[number]
 
@@ -314,9 +329,13 @@ class _Stage:
             played.append(self._play(options, number))
             done(1)
         accuracies = [accuracy for accuracy, _ in played]
-        gains = np.array(accuracies) - [max(world.public, world.usual) for world in self._worlds[:worlds]]
-        starts = self._calibration is not None and options.chosen_method in (*LABELLED_METHODS, *RECORD_METHODS)
-        least = LEAST_GAIN if starts else _LEAST_FROM_NOTHING
+        seen = self._worlds[:worlds]
+        gains = np.array(accuracies) - [max(world.public, world.usual) for world in seen]
+        if self._calibration is None:
+            least = _LEAST_REMOVED * float(np.mean([1 - world.usual for world in seen]))
+        else:
+            starts = options.chosen_method in (*LABELLED_METHODS, *RECORD_METHODS)
+            least = LEAST_GAIN if starts else _LEAST_FROM_NOTHING
         return Outlook(options, float(np.mean(accuracies)), gains, least, played[0][1])
 
     def _play(self, options: JobOptions, number: int) -> tuple[float, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,16 @@ def test_a_run_that_stops_has_charged_nothing_and_says_what_would_work(tmp_path:
         assert Job(JobOptions(**table(tmp_path / chosen_by, labelled=labelled), **terms)).run().asked
     with pytest.raises(UselessReleaseError):  # however large the tried values are
         Job(JobOptions(**own, class_shares=("ill=0.99", "well=0.01"))).decide()
+
+
+@pytest.mark.parametrize(("shares", "releases"), [((), False), (("a=0.5", "b=0.5"), True), (("a=0.1", "b=0.9"), False)])
+def test_what_would_lose_a_frequent_class_is_taken_only_where_no_class_is(shares: Any, releases: bool) -> None:
+    """Its noise would hide that one class is frequent, which it may be where nobody says otherwise."""
+    public = PublicRows(np.random.default_rng(1).normal(size=(100, 20)), np.full(100, -1), ("a", "b"))
+    own: dict[str, Any] = {"data": "own.csv", "label": "y", "public": "open.csv", "classes": public.classes}
+    options = JobOptions(**own, parties=30, method="own-data", epsilon=(4.0,), class_shares=shares)
+    with nullcontext() if releases else pytest.raises(UselessReleaseError):
+        assert forecast(options.candidates(), public).decision == "release"
 
 
 def subprocess_of(options: dict[str, Any]) -> tuple[int, str]:
