@@ -21,7 +21,6 @@ from psephos.protocol.psgd.series import Series, StepLaw
 from psephos.protocol.randomness import SYSTEM
 
 Variant = Literal["paper", "footnote-4", "halving", "gaussian"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
 """Variants of the noise, described in `DescentOptions`."""
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -47,6 +47,7 @@ ModelAt = Annotated[Path, typer.Argument(help="A model file, or the directory th
 
 REPORT_NEEDS = ("jinja2", "matplotlib")
 
+_EVERY = 30.0  # seconds between lines about the progress, where standard error is no terminal
 _log = logging.getLogger("psephos.cli")
 
 
@@ -64,15 +65,13 @@ def note(text: str) -> None:
 
 
 class ProgressDisplay:
-    """Shows the progress of a long run: as bars on a terminal, elsewhere as a line every half minute.
+    """Shows the progress of a long run on standard error: as bars on a terminal, elsewhere as a line every half minute.
 
     Every phase is also logged. Call it as `psephos.progress.Progress`.
     """
 
-    def __init__(self, *, every: float = 30.0, stream: IO[str] | None = None) -> None:
-        """Create a display, by default on standard error; `every`: seconds between lines where that is no terminal."""
-        self._stream = sys.stderr if stream is None else stream
-        self._every = every
+    def __init__(self) -> None:
+        self._stream = sys.stderr
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
         self._done: dict[str, tuple[int, int]] = {}
@@ -110,7 +109,7 @@ class ProgressDisplay:
             self._bars.update(self._tasks[what], completed=done, total=total)
 
     def _print_lines(self) -> None:
-        while not self._over.wait(self._every):
+        while not self._over.wait(_EVERY):
             done, total = self._done.get(self.last, (0, 0))
             state = f"{self.last}, {done:,} of {total:,}" if self.last else "getting ready"
             print(f"psephos: {state}, {time.monotonic() - self._started:.0f} s", file=self._stream, flush=True)

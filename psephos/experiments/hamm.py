@@ -56,6 +56,7 @@ from psephos.results.base import Panel, Table, timed
 from psephos.results.papers import Mean, PaperResult, beside, curve
 from psephos.simulation.engines import LocalEngine, make_engine
 from psephos.simulation.journal import Journal
+from psephos.simulation.key_setup import check_holders
 from psephos.simulation.options import ClusterOptions, KeyOptions, SumOptions
 from psephos.simulation.run import KeyedRun
 from psephos.simulation.sums import Sampler, sweep
@@ -193,11 +194,10 @@ class HammOptions(KeyOptions, ClusterOptions):
 
     def check(self) -> None:
         """Check the options."""
-        if self.parties is not None and min(self.parties, default=0) < max(2, self.holders):
-            raise InvalidParameter(f"each panel has at least {max(2, self.holders)} parties")
+        if self.parties is not None and min(self.parties, default=0) < 2:
+            raise InvalidParameter("each panel has at least 2 parties")
         check_key_bits(self.key_bits, test_key=self.test_key)
-        if not 1 <= self.threshold <= self.holders:
-            raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
+        check_holders(min(self.parties or (self.holders,)), self.holders, self.threshold)
         if self.stand_in and self.name != "hamm-url":
             raise InvalidParameter("the synthetic stand-in is for hamm-url only; the other data sets are published")
 

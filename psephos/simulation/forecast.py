@@ -484,12 +484,8 @@ class PlainSums:
             known[key] = sum(weight * vector for weight, vector in zip(self._weights, vectors, strict=True))
         total = known[key]
         if spec.joint:
-            total = total * self._times + _drawn_noise(spec, parties, total.shape, self._generator)
+            law, inflation = spec.release_plan.mechanism, spec.inflation(parties)
+            norm: Any = "l1" if isinstance(law, DiscreteLaplace) else "l2"
+            noise = Noise(norm, math.sqrt(variance_of(law) * inflation), inflation)
+            total = total * self._times + noise.draw(total.shape, self._generator)
         return SimpleNamespace(opened=OpenedSum(tuple(round(entry) for entry in total), tuple(range(parties))))
-
-
-def _drawn_noise(spec: Any, parties: int, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """Draw the whole noise that parties or holders would add to a sum."""
-    law, inflation = spec.release_plan.mechanism, spec.inflation(parties)
-    norm: Any = "l1" if isinstance(law, DiscreteLaplace) else "l2"
-    return Noise(norm, math.sqrt(variance_of(law) * inflation), inflation).draw(shape, generator)

@@ -53,6 +53,7 @@ from psephos.simulation.options import (
     LABELLED_METHODS,
     PUBLIC,
     RECORD_METHODS,
+    HolderOptions,
     JobOptions,
     JointNoiseOptions,
     MachineOptions,
@@ -303,6 +304,11 @@ class RowSum(ABC):
         }
 
 
+def _terms(options: HolderOptions, epsilon: float) -> PrivacyTerms:
+    """Return what a release protects, with noise of the seed in a simulation."""
+    return replace(options.privacy(epsilon), simulation_seed=options.seed if options.simulate_noise else None)
+
+
 # -- regression
 
 
@@ -326,8 +332,7 @@ class RegressionRun(RowSum):
             labels=split.public_labels,
             rows=options.announced_rows,
         )
-        seed = options.seed if options.simulate_noise else None
-        spec = RegressionSpec.plan(self._public, replace(options.privacy(options.epsilon[0]), simulation_seed=seed))
+        spec = RegressionSpec.plan(self._public, _terms(options, options.epsilon[0]))
         super().__init__(options, split, spec)
 
     def _decided(self) -> SumForecast | None:
@@ -548,14 +553,7 @@ class EvaluationRun(RowSum):
             rows=max(1, round(share * options.parties * ROWS_PER_PARTY)),
             agreed={"classifier": weights, **agreed},
         )
-        self._privacy = PrivacyTerms(
-            epsilon=options.epsilon,
-            unit=options.unit,
-            persons=options.record or "",
-            colluders=options.coalition,
-            dropouts=options.dropouts,
-            simulation_seed=options.seed if options.simulate_noise else None,
-        )
+        self._privacy = _terms(options, options.epsilon)
         spec = EvaluationSpec.plan(self._public, self._privacy)
         super().__init__(options, split, spec)
 

@@ -186,6 +186,16 @@ class HolderOptions(RunOptions):
         colluders = vars(self).get("colluders")
         return None if not self.joint else self.opening_threshold - 1 if colluders is None else colluders
 
+    def privacy(self, epsilon: float) -> PrivacyTerms:
+        """Return what a release protects, and against whom."""
+        return PrivacyTerms(
+            epsilon=epsilon,
+            unit="record" if self.protects_records else "party",
+            persons=self.person_column or "",
+            colluders=self.coalition or 0,
+            dropouts=vars(self).get("dropouts", 0),
+        )
+
     def check(self) -> None:
         super().check()
         check_holders(self.parties, self.key_holders, self.opening_threshold)
@@ -380,17 +390,7 @@ class SumOptions(BallotOptions, ClusterOptions, HolderOptions):
         return ReleaseRequest(epsilon, self.delta, self.noise, self.lam, self.private_auxiliary)
 
     def privacy(self, epsilon: float) -> PrivacyTerms:
-        """Return what a release protects, and against whom."""
-        return PrivacyTerms(
-            epsilon=epsilon,
-            delta=self.delta,
-            mechanism=self.noise,
-            unit="record" if self.protects_records else "party",
-            persons=self.person_column or "",
-            colluders=self.coalition or 0,
-            dropouts=vars(self).get("dropouts", 0),
-            lam=self.lam,
-        )
+        return replace(super().privacy(epsilon), delta=self.delta, mechanism=self.noise, lam=self.lam)
 
     @property
     def noise_coins(self) -> Randomness:
