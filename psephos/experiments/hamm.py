@@ -28,17 +28,9 @@ from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
-from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
-from psephos.curator.methods import (
-    ReleaseRequest,
-    average_method,
-    erm_fit,
-    erm_method,
-    pate_method,
-    statistic_method,
-)
+from psephos.curator.methods import ReleaseRequest, average_method, erm_fit
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset
@@ -60,7 +52,7 @@ from psephos.simulation.key_setup import check_holders
 from psephos.simulation.options import ClusterOptions, KeyOptions, SumOptions
 from psephos.simulation.run import KeyedRun
 from psephos.simulation.sums import Sampler, sweep
-from psephos.specs.exact import TallySpec
+from psephos.specs.exact import LABELS, TallySpec
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -70,7 +62,6 @@ INVERSE_EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Default points of the axis 1/epsilon: the paper's 0.1 to 100 and one decade below. 0 (no noise) is always added."""
 
 PRINTED = ("vote", "soft", "avg")
-_LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
 OURS = ("vote", "soft", "statistic", "avg", "pate")
 
 _TRAIN_BLOCK = 1000  # parties trained at a time
@@ -378,7 +369,7 @@ def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     classifiers["batch"] = minimise(
         scaler.transform(data.X_train[rows]), one_hot(data.y_train[rows], classes), HAMM_LAMBDA, loss
     ).w
-    fits = {name: erm_fit(labels, counts, auxiliary, loss) for name, labels in _LABELS.items()}
+    fits = {name: erm_fit(labels, counts, auxiliary, loss) for name, labels in LABELS.items()}
     printed = {name: fit(HAMM_LAMBDA).w for name, fit in fits.items()} | {"avg": parameters.mean(axis=0)}
     classifiers |= {f"nonprivate {name}": w for name, w in printed.items()}
     classifiers |= _printed_releases(options, trial.parties, printed, classes, generator)
@@ -437,18 +428,18 @@ def _our_releases(
 ) -> Iterator[tuple[str, Array]]:
     radius = averaging_radius(HAMM_LAMBDA, counts.shape[1])
     mean = np.mean([project(w, radius) for w in parameters], axis=0).reshape(parameters.shape[1:])
-    average = Average(mean, radius, len(parameters))
+    average, spec = Average(mean, radius, len(parameters)), TallySpec(AuxiliarySet(auxiliary), counts.shape[1])
 
     def samplers_at(point: float) -> dict[str, Sampler]:
         # Mechanisms accept at most MAX_EPSILON. Using it for a larger epsilon adds more noise than necessary, but so
         # little that accuracies do not change.
         request = ReleaseRequest(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None)
         methods = {
-            **{n: erm_method(kind, counts, auxiliary, loss, request, fits[n]) for n, kind in _LABELS.items()},
-            "statistic": statistic_method(counts, auxiliary, request),
-            "avg": average_method(average, HAMM_LAMBDA, request),
-            "pate": pate_method(counts, auxiliary, request, trial.seed),
+            name: spec.method_of(name, counts, request, loss=loss, fit=fits.get(name), seed=trial.seed)
+            for name in OURS
+            if name != "avg"
         }
+        methods["avg"] = average_method(average, HAMM_LAMBDA, request)
         return {
             f"ours {name}": partial(methods[name].draw, SimulationRandomness(trial.seed, "hamm", name, str(point)))
             for name in OURS
