@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -211,7 +212,8 @@ class OwnTable:
         if given is None and not other.is_file():
             column = "" if options.party is None else f" and no value of the column {options.party!r}"
             names = [] if options.party is None else sorted(table[options.party].unique())
-            there = f", which has {', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}" if names else ""
+            closest = get_close_matches(options.public, names, _SHOWN, cutoff=0.0)
+            there = f", which has {', '.join(closest)}{', ...' * (len(names) > _SHOWN)}" if names else ""
             raise DataError(f"--public {options.public} is no file{column}{there}")
         if given is None and path.samefile(other):
             raise DataError(f"{path} and {other} are one file, which cannot be private and public")

@@ -158,11 +158,12 @@ class RegressionSpec(RecordSpec):
         plan, rows = self.counting(public.parties), public.rows
         if rows is None:
             rows = min(public.parties * ROWS_PER_PARTY, ASSUMED_ROWS * len(public.samples))
+        assumed = " (assumed)" if public.rows is None else ""
         gains = simulated_gains(plan, public.samples, np.asarray(public.labels, dtype=np.float64), rows)
         words = (
-            f"In simulated worlds of {public.parties} parties with about {rows} rows together, the release adds "
-            f"{gains.mean():+.3f} (standard deviation {gains.std():.3f}) to the R² of the public rows' prediction, at "
-            f"epsilon {plan.epsilon:g} per {plan.unit}."
+            f"In simulated worlds of {public.parties} parties with about {rows} rows together{assumed}, the release "
+            f"adds {gains.mean():+.3f} (standard deviation {gains.std():.3f}) to the R² of the public rows' "
+            f"prediction, at epsilon {plan.epsilon:g} per {plan.unit}."
         )
         return Expectation(bool(gains.mean() > _LEAST_GAIN and (gains < _LOSS).sum() <= _LOST), words)
 
@@ -368,7 +369,7 @@ class EvaluationSpec(NoisySumSpec):
         else:
             name, one, unit = "mean error, in units of the largest one", estimate.errors.mae, estimate.errors.largest
         error = math.inf if one is None or one.error is None else float(one.error / unit)
-        many = f"{parties} parties" + ("" if plan.unit == "party" else f" with about {rows} rows together")
+        many = f"{parties} parties" + ("" if plan.unit == "party" else f" with about {rows} rows together (assumed)")
         words = (
             f"With {many}, at epsilon {plan.epsilon:g} per {plan.unit}, the {name} would have a standard error of "
             f"{error:.3f} from the noise, and is useful at {WIDEST:g} or less."
