@@ -207,10 +207,11 @@ def _procedure(study: Study, rows: Sequence[Fact]) -> list[Fact]:
     if study.is_series:
         closing = "of a step, when all have answered it"
     (proved,) = (fact.value for fact in rows if fact.topic == "proved")
+    absent = holders - study.confirmations
     key = (
         f"{study.key_bits} bits; all {holders} holders generate it; {study.threshold} open a sum; "
-        f"{study.confirmations} must confirm what is opened, so at most {holders - study.confirmations} may be absent "
-        "at that time"
+        f"{study.confirmations} must confirm what is opened, so {f'at most {absent}' if absent else 'none'} may be "
+        "absent at that time"
     )
     least = f"at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened"
     return [
