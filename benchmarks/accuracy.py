@@ -396,9 +396,8 @@ def measure_split(
                     samplers[f"{name} {value:g}"] = partial(rival, law, epsilon, value, problem, generator)
             return samplers
 
-        for draw in sweep(samplers_at, TASKS[task][law], draws):
-            key = f"{law} {draw.epsilon:g} {draw.method}"
-            accuracies.setdefault(key, []).append(accuracy(problem, draw.weights))
+        for name, epsilon, _, weights in sweep(samplers_at, TASKS[task][law], draws):
+            accuracies.setdefault(f"{law} {epsilon:g} {name}", []).append(accuracy(problem, weights))
         for epsilon in TASKS[task][law]:
             for name in RIVALS.keys() & columns:
                 keys = [f"{law} {epsilon:g} {name} {value:g}" for value in RIVALS[name][1]]

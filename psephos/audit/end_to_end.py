@@ -222,7 +222,7 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
     record = RunRecord.of(names, transcript)
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
         record.own["rows"][name] = digest_of(X, y)
-        record.own["parameters"][name] = digest_of(population.parameters[number])
+        record.own["parameters"][name] = digest_of(population.trained.parameters[number])
     for phase, round_, contribution, vectors in result.evaluation.contributions:
         named = {names[n]: vector for n, vector in vectors.items()}
         record_sum(record, phase, round_, contribution.spec, named, _unknown(options))

@@ -391,8 +391,8 @@ def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 def _releases(options: HammOptions, samplers_at: Callable[[float], dict[str, Sampler]]) -> Iterator[tuple[str, Array]]:
     points = {1 / point: point for point in options.inverse_epsilons}
-    for draw in sweep(lambda epsilon: samplers_at(points[epsilon]), points, options.draws):
-        yield f"{draw.method} {points[draw.epsilon]:g} {draw.number}", draw.weights
+    for name, epsilon, number, weights in sweep(lambda at: samplers_at(points[at]), points, options.draws):
+        yield f"{name} {points[epsilon]:g} {number}", weights
 
 
 def _printed_releases(

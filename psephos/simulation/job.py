@@ -269,14 +269,24 @@ class RowSum(ABC):
         done = run.sum(self.spec, rows, self.phase, minimum_ballots=least)
         return replace(done, seconds=run.seconds)
 
-    def fields(self, done: EncryptedSum) -> dict[str, Any]:
-        """Return the fields that the results of all such runs have, of an opened sum."""
+    def fields(self, done: EncryptedSum | None) -> dict[str, Any]:
+        """Return the fields that the results of all such runs have, of an opened sum; None where no party was asked."""
+        fields = {
+            "options": self.options.plain(),
+            "dataset": self.split.dataset.name,
+            "phases": {},
+            "privacy": Release("none", 0.0, 0.0, self.options.unit, protects=self.options.protects),
+            **dict.fromkeys(("ballots", "ciphertexts_per_ballot", "bytes_per_ballot"), 0),
+            "tally_equals_plaintext": True,
+            "colluders": None,
+            "remarks": self.remarks,
+        }
+        if done is None:
+            return fields
         cost = self.spec.cost(done.opened.ballots)
         # The time of other phases depends on private rows.
         settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
-        return {
-            "options": self.options.plain(),
-            "dataset": self.split.dataset.name,
+        return fields | {
             "phases": timed(settled),
             "privacy": replace(cost, delta=self._event.delta, protects=self.options.protects),
             "ballots": done.opened.ballots,
@@ -286,21 +296,6 @@ class RowSum(ABC):
             "deviations": list(done.deviations),
             "colluders": self.options.coalition or 0,
             "budget": self._budget.summary(),
-            "remarks": self.remarks,
-        }
-
-    def _public_fields(self) -> dict[str, Any]:
-        """Return `fields` where no party was asked."""
-        counts = dict.fromkeys(("ballots", "ciphertexts_per_ballot", "bytes_per_ballot"), 0)
-        return {
-            "options": self.options.plain(),
-            "dataset": self.split.dataset.name,
-            "phases": {},
-            "privacy": Release("none", 0.0, 0.0, self.options.unit, protects=self.options.protects),
-            **counts,
-            "tally_equals_plaintext": True,
-            "colluders": None,
-            "remarks": self.remarks,
         }
 
 
@@ -357,7 +352,7 @@ class RegressionRun(RowSum):
     def release(self, done: EncryptedSum | None) -> RegressionResult:
         """Return the result of an opened sum; None releases the prediction of the public rows."""
         split, spec = self.split, self.spec
-        fields = self._public_fields() if done is None else self.fields(done)
+        fields = self.fields(done)
         weights = spec.grid.offset[:, 0] if done is None else spec.fitted(done.opened)
         chosen = fields["privacy"].chosen | {"labelled": spec.release_plan.labelled}
         fields["privacy"] = replace(fields["privacy"], chosen=chosen)

@@ -90,16 +90,6 @@ class Population:
     options: SumOptions
 
     @property
-    def parameters(self) -> Array:
-        """See `Trained`."""
-        return self.trained.parameters
-
-    @property
-    def voters(self) -> Sequence[Voter]:
-        """See `Trained`."""
-        return self.trained.voters
-
-    @property
     def classes(self) -> int:
         """Number of classes, K."""
         return len(self.split.dataset.classes)
@@ -118,9 +108,9 @@ class Population:
     def counts(self, X: Array) -> NDArray[np.int64]:
         """Return the votes of the present parties on X, int64 (len(X), K), without encryption."""
         if self.options.local_learners == ("logistic",):
-            blocks: Iterable[Any] = (block for _, block in votes_in_blocks(self.parameters[self.present], X))
+            blocks: Iterable[Any] = (block for _, block in votes_in_blocks(self.trained.parameters[self.present], X))
         else:
-            blocks = (self.voters[number].predict_votes(X)[None] for number in self.present)
+            blocks = (self.trained.voters[number].predict_votes(X)[None] for number in self.present)
         return count_votes(blocks, len(X), self.classes)
 
     def note_references(self, evaluation: Evaluation, loss: str) -> dict[str, int]:
@@ -373,29 +363,19 @@ Sampler = Callable[[], Array]
 """Draws one release, weights (d,) or (K, d); every call is a release of its own."""
 
 
-@dataclass(frozen=True)
-class SweepRelease:
-    """Release `number` of a method at an epsilon: weights float64 (d,) or (K, d)."""
-
-    method: str
-    epsilon: float
-    number: int
-    weights: Array = field(repr=False)
-
-
 def sweep(
     samplers_at: Callable[[float], Mapping[str, Sampler]],
     epsilons: Iterable[float],
     draws: int,
     progress: Progress = silent,
-) -> Iterator[SweepRelease]:
-    """Draw releases by epsilon, then by method, then by number."""
+) -> Iterator[tuple[str, float, int, Array]]:
+    """Draw releases by epsilon, then by method, then by number; yield (method, epsilon, number, weights)."""
     for epsilon in epsilons:
         samplers = samplers_at(epsilon)
         report = counted(progress, "release", draws * len(samplers))
         for method, sampler in samplers.items():
             for number in range(draws):
-                yield SweepRelease(method, epsilon, number, sampler())
+                yield method, epsilon, number, sampler()
                 report(1)
 
 
@@ -479,10 +459,10 @@ class SumExperiment(KeyedRun):
             return {name: partial(method.draw, noise) for name, method in methods.items()}
 
         with self.timed("fit"):
-            for draw in sweep(samplers_at, options.epsilon, options.drawn, self.progress):
-                if draw.epsilon == options.epsilon[0] and draw.number == 0:
-                    self.evaluation.add_classifier(draw.method, at_each[0][draw.method].nonprivate())
-                self.evaluation.add_classifier(draw.method, draw.weights, draw.epsilon)
+            for name, epsilon, number, weights in sweep(samplers_at, options.epsilon, options.drawn, self.progress):
+                if epsilon == options.epsilon[0] and number == 0:
+                    self.evaluation.add_classifier(name, at_each[0][name].nonprivate())
+                self.evaluation.add_classifier(name, weights, epsilon)
         return at_each
 
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:

@@ -112,12 +112,12 @@ def _reveal_alpha(run: SumExperiment) -> MethodsAt:
     spec = TallySpec(AuxiliarySet(population.auxiliary, run.salt()), population.classes)
     counts = np.empty((0, 0), np.int64)
     if set(options.offered) & set(COUNTED):
-        counts = spec.counts(run.sum(spec, population.voters, "cast and count votes").opened)
+        counts = spec.counts(run.sum(spec, population.trained.voters, "cast and count votes").opened)
         run.evaluation.counts = counts
     average = None
     if "avg" in options.offered:
         parameters: AverageSpec = AverageSpec.plan(run.public("avg"), options.privacy(options.epsilon[0]))
-        vectors = np.array([parameters.encode(w) for w in population.parameters], dtype=np.int64)
+        vectors = np.array([parameters.encode(w) for w in population.trained.parameters], dtype=np.int64)
         average = parameters.average(run.sum(parameters, vectors, "sum parameters").opened)
     fitted = [name for name in options.offered if name in LABELS]
     fits = {name: erm_fit(LABELS[name], counts, population.auxiliary, loss) for name in fitted}
@@ -216,7 +216,7 @@ def _step_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 def _head_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     public = replace(run.public(name), agreed={"radius": vars(run.options)["radius"]})
     spec, present = HeadSpec.plan(public, run.options.privacy(epsilon)), tuple(run.population.present)
-    heads = [SimpleNamespace(parameters=head) for head in run.population.parameters]
+    heads = [SimpleNamespace(parameters=head) for head in run.population.trained.parameters]
     take, plan = _noisy_sums(run, spec, heads, name, epsilon), spec.counting(len(present))
 
     def nonprivate() -> Array:
@@ -232,7 +232,7 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     assert spec.shares is not None
     plan = spec.counting(len(population.present))
     laws, signal = spec.inflation(plan.parties), SignalEstimator()
-    data = population.voters if spec.takes_classifier else population.rows()
+    data = population.trained.voters if spec.takes_classifier else population.rows()
     take = _noisy_sums(run, spec, data, name, epsilon)
 
     def draw(randomness: Randomness) -> Array:

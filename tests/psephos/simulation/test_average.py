@@ -80,7 +80,7 @@ def test_sums_with_ballots_that_are_proved_to_be_bounded(method: str, mechanism:
 
 def test_a_mean_of_heads_is_that_of_clipped_classifiers() -> None:
     options = HeadOptions(parties=6, key_bits=512, test_key=True, holders=3, radius=0.5, **PROTOCOLS["head"].fixed)
-    trained = populate(*load_split(options), silent).parameters
+    trained = populate(*load_split(options), silent).trained.parameters
     norms = np.linalg.norm(trained, axis=1, keepdims=True)
     exact = next(score.w for score in simulate_tally(options).evaluation.scores if score.method == "mean")
     np.testing.assert_allclose(exact, np.mean(trained * np.minimum(1, 0.5 / norms), axis=0), atol=1e-6)

@@ -47,7 +47,7 @@ def test_the_scaling_does_not_depend_on_private_rows() -> None:
     one, two = (SumExperiment(options, each, None, {}).population for each in (split, other))  # type: ignore[arg-type]
     np.testing.assert_array_equal(one.auxiliary, two.auxiliary)
     np.testing.assert_array_equal(one.scaler.transform(probe), two.scaler.transform(probe))
-    assert (one.parameters != two.parameters).any()
+    assert (one.trained.parameters != two.trained.parameters).any()
 
 
 @pytest.mark.parametrize("name", ["har", "kdd99", "digits", "your own"])
@@ -74,7 +74,7 @@ def test_each_party_has_the_next_learner_with_its_own_seed() -> None:
         learner = learners[number % 4]
         ridge = 0.05 if learner == "logistic" else None
         alone = make_learner(learner, classes=2, seed=5 + number, lam=ridge, coordinates=white).fit(X, y)
-        own = population.voters[number]
+        own = population.trained.voters[number]
         np.testing.assert_array_equal(own.predict_votes(population.test), alone.predict_votes(population.test))
     assert [step for step in progress if step[0] == "train voters"] == [("train voters", n, 8) for n in range(9)]
 
@@ -83,8 +83,8 @@ def test_a_party_without_rows_has_no_parameters_and_is_counted() -> None:
     options, split = load_split(replace(SMALL, methods=("avg",)))
     few = replace(split, parties=[*split.parties[:-1], split.parties[-1][:0]])
     population = SumExperiment(options, few, None, {}).population
-    assert not population.parameters[-1].any()
-    assert population.parameters[:-1].any(axis=1).all()
+    assert not population.trained.parameters[-1].any()
+    assert population.trained.parameters[:-1].any(axis=1).all()
     assert population.rows()[-1][0].shape == (0, population.auxiliary.shape[1])
     assert population.counts(population.test).sum() == 7 * len(population.test)
 
@@ -98,9 +98,9 @@ def test_parties_train_independently(learners: tuple[str, ...]) -> None:
     for number in range(7):
         X, y = population.split.party(number)
         alone = train_parties(population.scaler.transform(X), y, [len(y)], classes=2, lam=options.local_lam)[0]
-        np.testing.assert_array_equal(population.parameters[number], alone)
-        voter: Any = population.voters[number]
+        np.testing.assert_array_equal(population.trained.parameters[number], alone)
+        voter: Any = population.trained.voters[number]
         if learners[number % len(learners)] == "logistic" and "tree" in learners:
             np.testing.assert_array_equal(voter.parameters, alone)
-    assert len(population.voters) == 7
+    assert len(population.trained.voters) == 7
     assert ("train", 7, 7) in progress

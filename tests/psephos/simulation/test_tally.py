@@ -96,7 +96,7 @@ def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
         terms = PublicTerms(auxiliary=AuxiliarySet(X), classes=2, parties=len(there), method=method)
         expected = without_noise(terms, [rows[number] for number in there])
         np.testing.assert_allclose(clear(result, method), expected)
-    votes = [population.voters[number] for number in there]
+    votes = [population.trained.voters[number] for number in there]
     directions = without_noise(replace(terms, method="vote-directions"), votes)
     np.testing.assert_allclose(clear(result, "vote-directions"), directions)
     np.testing.assert_allclose(
