@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
-from psephos.curator.hamm.release import PerturbedClassifier, erm_bound, perturb
-from psephos.curator.hamm.rules import RidgeRule
+from psephos.curator.hamm.release import PerturbedClassifier, perturb
+from psephos.curator.hamm.rules import erm_rule
 from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.losses import loss_named
 from psephos.curator.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
@@ -232,15 +232,8 @@ class RiskClassifier(VoteClassifier):
         classes = counts.shape[1]
         loss = loss_named(self.loss, classes, half_width=self.half_width)
         targets = alpha(counts) if self._labels == "soft" else one_hot(majority(counts), classes)
-        sensitivity = erm_bound(
-            self._labels,
-            loss,
-            parties=self.parties_,
-            classes=classes,
-            features=rows,
-            protect_auxiliary=self.protect_auxiliary,
-        )
-        rule = RidgeRule.of(rows, classes, loss, private=self.protect_auxiliary)
+        known: dict[str, Any] = {"classes": classes, "parties": self.parties_, "private": self.protect_auxiliary}
+        sensitivity, rule = erm_rule(self._labels, loss, rows, **known)
         self.lam_ = rule.choose(sensitivity, self.epsilon) if self.lam is None else self.lam
         minimiser = minimise(rows, targets, self.lam_, loss, tolerance=self.tolerance)
         self.released_: PerturbedClassifier | None = None

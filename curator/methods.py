@@ -15,8 +15,8 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, decisions, majority, one_hot
-from psephos.curator.hamm.release import OutputNoise, PerturbedClassifier, erm_bound, mechanism_for, perturb
-from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule
+from psephos.curator.hamm.release import OutputNoise, PerturbedClassifier, mechanism_for, perturb
+from psephos.curator.hamm.rules import HAMM_LAMBDA, erm_rule
 from psephos.curator.hamm.sensitivity import Labels, Sensitivity
 from psephos.curator.ledger import Release, ledger_entry, public_entry
 from psephos.curator.losses import Loss, loss_named
@@ -128,23 +128,15 @@ def erm_method(
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
     fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
-
-    bound = erm_bound(
-        labels,
-        loss,
-        parties=parties,
-        classes=classes,
-        features=auxiliary,
-        protect_auxiliary=request.protect_auxiliary,
-    )
+    private = request.protect_auxiliary
+    bound, rule = erm_rule(labels, loss, auxiliary, classes=classes, parties=parties, private=private)
 
     def nonprivate() -> Array:
         return fit(request.lam or HAMM_LAMBDA).w
 
     name = "vote" if labels == "majority" else "soft"
-    rule = RidgeRule.of(auxiliary, classes, loss, private=request.protect_auxiliary)
     lam = request.lam or rule.choose(bound, request.epsilon, request.output_noise, request.delta)
-    rows = None if request.protect_auxiliary else auxiliary
+    rows = None if private else auxiliary
     return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
 
 

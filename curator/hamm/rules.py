@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.release import OutputNoise, mechanism_for
-from psephos.curator.hamm.sensitivity import Sensitivity, radius
+from psephos.curator.hamm.release import OutputNoise, erm_bound, mechanism_for
+from psephos.curator.hamm.sensitivity import Labels, Sensitivity, radius
 from psephos.curator.losses import Loss
 from psephos.curator.signal import noise_energy
 
@@ -95,6 +95,14 @@ class RidgeRule:
             values.append(covariance / math.sqrt(total) if total else 0.0)  # rows of zeros have no scores
         best = max(values) * (1 - 1e-9)  # ties go to the larger lambda on every machine
         return max(lam for lam, value in zip(RIDGES, values, strict=True) if value >= best)
+
+
+def erm_rule(
+    labels: Labels, loss: Loss, features: Array, *, classes: int, parties: int, private: bool = False
+) -> tuple[Callable[[float], Sensitivity], RidgeRule]:
+    """Return the sensitivity of vote ("majority") or soft by lambda, as `erm_bound`, and the rule for their lambda."""
+    bound = erm_bound(labels, loss, parties=parties, classes=classes, features=features, protect_auxiliary=private)
+    return bound, RidgeRule.of(features, classes, loss, private=private)
 
 
 def averaging_radius(lam: float, classes: int) -> float:

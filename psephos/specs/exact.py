@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.averaging import Average, average_of
-from psephos.curator.hamm.release import erm_bound
-from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius, erm_rule
 from psephos.curator.hamm.sensitivity import Labels
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
@@ -182,8 +181,8 @@ class TallySpec(SumSpec):
 def _ridge(public: PublicTerms, request: ReleaseRequest) -> float:
     X, classes = public.samples, public.classes
     loss = loss_named("logistic", classes)
-    bound = erm_bound(LABELS[public.method], loss, parties=public.parties, classes=classes, features=X)
-    return RidgeRule.of(X, classes, loss).choose(bound, request.epsilon, request.output_noise, request.delta)
+    bound, rule = erm_rule(LABELS[public.method], loss, X, classes=classes, parties=public.parties)
+    return rule.choose(bound, request.epsilon, request.output_noise, request.delta)
 
 
 # -- averages
