@@ -54,7 +54,7 @@ def _(  # wide: a command's options
             "--privacy",
             help="Audit what releases cost instead: run every command on neighbouring tables and compare what "
             "leaves a party; and bound every mechanism's epsilon from below, by sampling it, and that of noisy sums, "
-            "by attacking them. With --data the commands alone, on your table.",
+            "by attacking them, in about ten minutes. With --data the commands alone, on your table.",
             rich_help_panel=_NOISE,
         ),
     ] = False,
