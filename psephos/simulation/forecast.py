@@ -193,7 +193,8 @@ class Forecast:
             f"In simulated worlds of {options.parties} parties with about {self.rows} rows each"
             f"{' (assumed)' if options.announced_rows is None else ''}, at epsilon "
             f"{options.epsilon[0]:g} per {options.unit}, {usual} is right on {chosen.accuracy - chosen.gain:.1%}, and "
-            f"{chosen.method} on {chosen.accuracy:.1%} (gains: {chosen}{other}).{doubt}"
+            f"{chosen.method} on {chosen.accuracy:.1%} "
+            f"(gains, where {chosen.least:.1%} is needed: {chosen}{other}).{doubt}"
         )
 
 
@@ -248,7 +249,14 @@ class _World(NamedTuple):
 class _Stage:
     """The worlds of one forecast, in which any method, number of parties and epsilon can be played."""
 
-    def __init__(self, candidates: Sequence[JobOptions], public: PublicRows, progress: Progress) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[JobOptions],
+        public: PublicRows,
+        progress: Progress,
+        announced: Array | None = None,
+    ) -> None:
+        """`announced`: class shares (K,) that are known although these options, of another unit, do not say them."""
         steps = [each for each in candidates if public.labelled or each.chosen_method not in LABELLED_METHODS]
         self.candidates, self._public, self._progress = steps or candidates, public, progress
         options = max(candidates, key=lambda each: len(each.learners))  # those of a vote train every kind of learner
@@ -261,7 +269,9 @@ class _Stage:
             log_odds=scaler.unscaled(public.log_odds),
             rows=options.announced_rows,
         )
-        self._features, self._known_shares = public_features(self._terms.samples), public.shares(options)
+        shares = public.shares(options)
+        self._features = public_features(self._terms.samples)
+        self._known_shares = announced if shares is None else shares
         parameters = self._features.shape[1] * len(public.classes)
         self._parties = min(options.parties, int(np.clip(_ENTRIES // parameters, *_PARTIES)))
         most = options.parties * (ROWS_PER_PARTY if options.sums_rows else REHEARSED_ROWS)
@@ -314,12 +324,15 @@ class _Stage:
         return self._worlds[number]
 
     def outlooks(self, candidates: Sequence[JobOptions]) -> list[Outlook]:
-        """Return the outlooks of these options, the best first; the most hopeful ones are played in all worlds."""
+        """Return the outlooks of these options: the most hopeful ones, played in all worlds, before all others.
+
+        Each of both kinds begins with the best.
+        """
         screened = sorted((self.outlook(each, SCREENED) for each in candidates), key=lambda each: -each.margin)
         votes = [each for each in screened[_FINALISTS:] if each.method in COUNTED]
         finalists = [each for each in [*screened[:_FINALISTS], *votes[:1]] if each.margin > _HOPELESS]
         played = [self.outlook(each.options, WORLDS) if each in finalists else each for each in screened]
-        return sorted(played, key=lambda each: -each.margin)
+        return sorted(played, key=lambda each: (-len(each.gains), -each.margin))  # a few worlds are no mean of all
 
     def outlook(self, options: JobOptions, worlds: int) -> Outlook:
         """Play the method of these options in so many worlds."""
@@ -380,7 +393,7 @@ class _Stage:
             rows = _MORE_ROWS * round(self.rows * options.parties)
             unit = "" if options.sums_rows else "--unit record "
             if many := by_record(options, announced_rows=rows):
-                one = _Stage(many, self._public, self._progress).outlooks(many)[0]
+                one = _Stage(many, self._public, self._progress, self._known_shares).outlooks(many)[0]
                 said = f"{unit}--announced-rows={rows}, if the parties have so many (gain of {one})"
                 found += [said] if one.pays else []
         if self._calibration is None:

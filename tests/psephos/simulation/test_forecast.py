@@ -117,8 +117,9 @@ def test_a_run_that_stops_has_charged_nothing_and_says_what_would_work(tmp_path:
     for chosen_by, labelled in (("own-data", False), ("auto", True)):
         terms: dict[str, Any] = {"method": chosen_by, "epsilon": (0.1,), "anyway": True}
         assert Job(JobOptions(**table(tmp_path / chosen_by, labelled=labelled), **terms)).run().asked
-    with pytest.raises(UselessReleaseError):  # however large the tried values are
+    with pytest.raises(UselessReleaseError) as stopped:  # however large the tried values are
         Job(JobOptions(**own, class_shares=("ill=0.99", "well=0.01"))).decide()
+    assert not [each for each in stopped.value.suggestions if "gain" in each]  # nobody gains .01 on .99
 
 
 @pytest.mark.parametrize(("shares", "releases"), [((), False), (("a=0.5", "b=0.5"), True), (("a=0.1", "b=0.9"), False)])
@@ -129,6 +130,17 @@ def test_what_would_lose_a_frequent_class_is_taken_only_where_no_class_is(shares
     options = JobOptions(**own, parties=30, method="own-data", epsilon=(4.0,), class_shares=shares)
     with nullcontext() if releases else pytest.raises(UselessReleaseError):
         assert forecast(options.candidates(), public).decision == "release"
+
+
+def test_a_method_that_was_played_in_the_first_worlds_only_stands_behind_those_that_were_played_in_all() -> None:
+    """One of the first worlds has a frequent class, and their mean is not that of all."""
+    public = PublicRows(np.random.default_rng(0).normal(size=(40, 2)), np.full(40, -1), ("a", "b"))
+    own: dict[str, Any] = {"data": "own.csv", "label": "y", "public": "open.csv", "classes": public.classes}
+    decided = forecast(JobOptions(**own, parties=10, holders=3, anyway=True).candidates(), public)
+    played = [len(each.gains) for each in decided.outlooks]
+    assert {*played} == {SCREENED, WORLDS}
+    assert played == sorted(played, reverse=True)
+    assert decided.chosen is decided.outlooks[0]
 
 
 def subprocess_of(options: dict[str, Any]) -> tuple[int, str]:
