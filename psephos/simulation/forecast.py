@@ -326,11 +326,12 @@ class _Stage:
     def outlooks(self, candidates: Sequence[JobOptions]) -> list[Outlook]:
         """Return the outlooks of these options: the most hopeful ones, played in all worlds, before all others.
 
-        Each of both kinds begins with the best.
+        Each of both kinds begins with the best. The first one is played in all worlds even where nothing is hopeful.
         """
         screened = sorted((self.outlook(each, SCREENED) for each in candidates), key=lambda each: -each.margin)
         votes = [each for each in screened[_FINALISTS:] if each.method in COUNTED]
-        finalists = [each for each in [*screened[:_FINALISTS], *votes[:1]] if each.margin > _HOPELESS]
+        hopeful = [each for each in [*screened[:_FINALISTS], *votes[:1]] if each.margin > _HOPELESS]
+        finalists = hopeful or screened[:1]
         played = [self.outlook(each.options, WORLDS) if each in finalists else each for each in screened]
         return sorted(played, key=lambda each: (-len(each.gains), -each.margin))  # a few worlds are no mean of all
 
@@ -371,10 +372,11 @@ class _Stage:
     def suggestions(self, outlooks: Sequence[Outlook]) -> list[str]:
         """Return what would make a release worth its cost, where that is known from these worlds.
 
-        Of the candidates' outlooks, those that were played in all worlds are tried, or all where there are none.
+        Of the candidates' outlooks, those that were played in all worlds are tried, or all where one alone was.
         """
         options, found = self.candidates[0], []
-        tried = [each.options for each in outlooks if len(each.gains) == WORLDS] or self.candidates
+        played = [each.options for each in outlooks if len(each.gains) == WORLDS]
+        tried = played if len(played) > 1 else self.candidates
         if not options.sums_rows:
             found += [f"--unit record (gain of {each})" for each in self.outlooks(by_record(options)) if each.pays]
         enough: Outlook | None = None

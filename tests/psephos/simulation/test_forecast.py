@@ -141,6 +141,10 @@ def test_a_method_that_was_played_in_the_first_worlds_only_stands_behind_those_t
     assert {*played} == {SCREENED, WORLDS}
     assert played == sorted(played, reverse=True)
     assert decided.chosen is decided.outlooks[0]
+    own["classes"] = three = ("a", "b", "c")
+    chosen = JobOptions(**own, parties=10, holders=3, epsilon=(0.01,), anyway=True)
+    hopeless = forecast(chosen.candidates(), replace(public, classes=three))
+    assert [len(each.gains) for each in hopeless.outlooks[:2]] == [WORLDS, SCREENED]
 
 
 def subprocess_of(options: dict[str, Any]) -> tuple[int, str]:
