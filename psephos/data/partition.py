@@ -57,7 +57,8 @@ class DataOptions(TableOptions):
         if self.budget_limit is not None and self.budget is None:
             raise InvalidParameter("--budget-limit is the limit of a budget file: name it with --budget FILE")
         if not self.parties >= 2:
-            raise InvalidParameter(f"a run needs at least 2 parties, not {self.parties}: change --parties")
+            change = ": change --parties" if self.party is None else ", whose rows these are"
+            raise InvalidParameter(f"a run needs at least 2 parties, not {self.parties}{change}")
         sizes = self._sizes()
         if self.party is not None and sizes != "equal":
             raise InvalidParameter("--party already says which rows each party holds: leave --sizes out")

@@ -69,6 +69,11 @@ class Split:
     digest: bytes = b""
 
     @property
+    def unmapped(self) -> list[str]:
+        """A warning where the public rows were to choose a map and are too few for one."""
+        return [self.note] if self.note and self.encoding is not None and self.encoding.map is None else []
+
+    @property
     def private_remarks(self) -> list[str]:
         """The remarks as they are shown: each says that it is private, since no epsilon covers it."""
         return [f"private, not for publication: {text}" for text in self.remarks]

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from psephos.curator.ledger import NeighbourCost, costs_together
-from psephos.options import respelled, respelling
+from psephos.options import converted, respelled, respelling
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter
 from psephos.released import ReleasedClassifier, named_table
 from psephos.results.trust import DIFFERS
@@ -132,6 +132,8 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         named, frames = in_memory(rows, y, groups, opened, self.seed)
         job = Job(self._job_options(named), frames=frames)
         job.check_model()
+        for text in job.split.unmapped:
+            warnings.warn(respelled(text, _parameter), ReleaseWarning, stacklevel=3)
         job.decide()
         self.forecast_ = job.forecast
         if job.method != PUBLIC and (job.forecast is None or job.forecast.chosen.asks):
@@ -178,7 +180,7 @@ class PrivateFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _job_options(self, named: Mapping[str, Any]) -> JobOptions:
         known = {one.name for one in fields(JobOptions)} - _SETTLED
         own = {name: value for name, value in self.get_params(deep=False).items() if name in known}
-        more = dict(self.options or {})
+        more = converted("options", self.options or {}, dict[str, Any])
         if wrong := sorted(more.keys() & own.keys() | more.keys() - known):
             raise InvalidParameter(f"options= takes no {', '.join(wrong)}", option="options")
         if self.estimator is not None:

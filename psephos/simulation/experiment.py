@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.estimators import LinearClassifier
 from psephos.data.datasets import Dataset
-from psephos.data.own import FEWEST_PUBLIC
+from psephos.data.own import FEWEST_PUBLIC, TableOptions
 from psephos.data.partition import load_split
 from psephos.data.splits import AUXILIARY_SHARE, TEST_SHARE, skewed
-from psephos.options import OneOrMore, converted, respelling
+from psephos.options import OneOrMore, converted, respelled, respelling
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
@@ -194,8 +194,9 @@ class Simulation:
         cells.columns = [f"epsilon {value:g}" if value < np.inf else "without noise" for value in epsilons]
         about = METHODS | PREDICTORS
         cells[""] = [about.get(name, "").ljust(max(map(len, about.values()))) for name in cells.index]
-        lines = cells.to_string(na_rep="").splitlines()
-        return "\n".join([f"{MEASURES[self.measure]} of {self._about}", *map(str.rstrip, lines)])
+        lines = map(str.rstrip, cells.to_string(na_rep="").splitlines())
+        cautions = [f"WARNING: {respelled(text, str)}" for text in getattr(self.results[0], "cautions", ())]
+        return "\n".join([f"{MEASURES[self.measure]} of {self._about}", *lines, *cautions])
 
     def plot(self) -> Figure:
         """Draw `summary` against epsilon as a figure, with `LEVELS` as lines. Needs the extra `report`."""
@@ -244,8 +245,9 @@ def simulate(  # wide: an experiment's terms, each with its default
             `data="table.csv", label="outcome", public="open.csv"`.
         y: labels of any type, shape (n,). Their set, the classes, is public. Numbers in a regression.
         protocol: one of `PROTOCOLS`. pathak and psgd are for two classes. An evaluation is that of a `model`.
-        groups: whose each row is, shape (n,). X and y are then a table of one's own, as in regressions and evaluations:
-            X may be a data frame, a tenth of the rows is public with its labels, and 30 % of each party's are held out.
+        groups: whose each row is, shape (n,). X and y are then a table of one's own, as in regressions and evaluations,
+            and with options about tables such as `features`: X may be a data frame, a tenth of the rows is public with
+            its labels, and 30 % of each party's are held out.
         parties: number of parties, M, where there are no groups.
         sizes: how rows are assigned (`psephos.data.splits.split_dataset`), or the number of rows of each party.
         skew: "dirichlet(0.5)" skews the labels of parties of these sizes, the more the smaller the number
@@ -273,7 +275,7 @@ def simulate(  # wide: an experiment's terms, each with its default
     if protocol not in PROTOCOLS:
         raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     chosen, splits = PROTOCOLS[protocol], converted("splits", splits, OneOrMore)
-    methods = converted("methods", methods, tuple[str, ...])
+    methods, skew = converted("methods", methods, tuple[str, ...]), converted("skew", skew, str)
     values: dict[str, Any] = {"sizes": sizes if isinstance(sizes, str) else ",".join(map(str, sizes)), "absent": absent}
     values |= {"parties": parties} if parties is not None else {}
     if learners is not None:
@@ -332,7 +334,8 @@ def _assigned(  # wide: what `simulate` is given about the data
         raise InvalidParameter("groups says whose each row of X is: leave parties, sizes and other data out")
     data: Any = None
     classes = None if X is None or chosen.own else tuple(np.unique(_labels(y)).tolist())
-    if X is not None and (groups is not None or chosen.own):
+    table = {one.name for one in fields(TableOptions)} & values.keys()
+    if X is not None and (groups is not None or chosen.own or table):
         public = values.pop("auxiliary", None) or max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(_labels(y))))
         named, data = in_memory(frame_of(X), _labels(y), groups, public, values["seed"])
         named |= {} if classes is None else {"classes": [*map(str, classes)]}

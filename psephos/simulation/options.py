@@ -459,7 +459,7 @@ class TallyOptions(JointNoiseOptions, SumOptions):
         unknown = [name for name in learners if isinstance(name, str) and name not in LEARNERS]
         if unknown or not learners:
             raise InvalidParameter(
-                f"learners are one or more of {', '.join(LEARNERS)}, not {', '.join(unknown) or 'none'}"
+                f"--learners names one or more of {', '.join(LEARNERS)}, not {', '.join(unknown) or 'none'}"
             )
         for learner in learners:
             if not isinstance(learner, str):

@@ -504,7 +504,7 @@ class SumExperiment(KeyedRun):
             "features": population.auxiliary.shape[1],
             "delta": max(entry.delta or 0.0 for entry in costs["privacy"].values()),
             "by_epsilon": {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in several},
-            "cautions": list(population.split.cautions),
+            "cautions": [*population.split.cautions, *population.split.unmapped],
             "deviations": merged(each for done in self.done for each in done.deviations),
             "remarks": list(self.remarks),
             "colluders": options.coalition if self.done else None,

@@ -169,6 +169,7 @@ def test_examples_run(
     assert capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore::psephos.ReleaseWarning")
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_notebooks_run_and_print_what_is_stored(
     notebook: Path, workshop: Path, capsys: pytest.CaptureFixture[str]

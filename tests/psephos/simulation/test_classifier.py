@@ -99,6 +99,7 @@ def test_the_release_is_that_of_the_command(method: str, more: dict[str, Any], t
         ({"options": {"dropouts": 9}}, 'options["dropouts"]'),
         ({"method": "newton"}, "unit record"),
         ({"method": "own-data", "estimator": "tree"}, "estimator"),
+        ({"estimator": "bush"}, "estimator"),
         ({"features": "forest", "public": (X[:20], y[:20])}, "features"),
     ],
 )
@@ -156,6 +157,15 @@ def test_the_public_model_costs_nothing_and_warns_of_nothing(tmp_path: Path) -> 
     assert (model.cost_.epsilon, model.cost_.delta, model.cost_.releases) == (0.0, 0.0, 0)
     with open_budget(str(budget)) as file:
         assert not file.charges()
+
+
+def test_auto_warns_that_it_stays_linear_before_it_decides() -> None:
+    model = PrivateFederatedClassifier(classes=["ill", "well"], options=SEEDED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReleaseWarning)
+        with pytest.raises(ReleaseWarning):
+            model.fit(**own, public=(X[:80], None))
+    assert not hasattr(model, "forecast_")
 
 
 def test_a_stop_raises_and_charges_nothing(tmp_path: Path) -> None:

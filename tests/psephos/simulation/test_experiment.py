@@ -129,6 +129,17 @@ def test_groups_are_parties_with_rows_of_their_own() -> None:
     assert {"public", "ensemble"} <= set(result.table["method"])
 
 
+def test_features_are_of_rows_that_are_dealt_as_well() -> None:
+    """Where too few public rows have labels for a map, a warning is printed."""
+    for auxiliary, mapped in ((60, True), (30, False)):
+        result = psephos.simulate(X, y, parties=6, features="auto", auxiliary=auxiliary, methods=["soft"], **FEW)
+        split = result.evaluation.split
+        assert split is not None
+        assert split.encoding is not None
+        assert (len(split.parties), split.encoding.map is not None) == (6, mapped)
+        assert ("WARNING" in str(result)) is not mapped
+
+
 def test_labels_are_skewed_among_parties_of_the_same_sizes() -> None:
     sizes, spread = [20, 30, 50, 60], []
     for skew in ("", "dirichlet(0.1)"):
@@ -213,6 +224,7 @@ def test_transcript_and_replaced_roles_are_passed_to_the_run() -> None:
         ({"y": np.array([(1, 2), *NAMES[1:]], dtype=object)}, DataError),
         ({"draws": "many"}, InvalidParameter),
         ({"skew": "dirichlet(0)"}, InvalidParameter),
+        ({"skew": 0.5}, InvalidParameter),
         ({"groups": y}, InvalidParameter),
         ({"parties": None, "groups": y[:9]}, DataError),
         ({"protocol": "evaluation"}, InvalidParameter),
