@@ -13,7 +13,7 @@ from itertools import pairwise
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
-from psephos.protocol.board.sealing import X25519_BYTES, SealingKey, seal
+from psephos.protocol.board.sealing import X25519_BYTES, SealingKey, check_sealing_key, seal
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -22,7 +22,6 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     UnknownPartyError,
     UnsealedMessageError,
-    UnsupportedAlgorithmError,
     WrongRoundError,
     without_traceback,
 )
@@ -100,7 +99,7 @@ def announced_key(data: bytes, members: BoardMembers) -> bytes:
     if len(key) == X25519_BYTES and not members.x25519_suffices:
         raise MessageError("a sealing key is of X25519 alone: this member runs an earlier version of Psephos")
     # A key that nothing can be encrypted to would stop the role that tries, instead of the one that announced it.
-    seal(b"", key, b"")
+    check_sealing_key(key)
     return key
 
 
@@ -146,8 +145,6 @@ class BoardReader:
                 entry = self._open(number, signed)
                 if entry is not None and entry.is_a(Kind.JOINED):
                     record = replace(record, sealing=self._announced_key(number, entry))
-        except UnsupportedAlgorithmError:
-            raise  # this machine cannot judge the entry
         except PsephosError as error:
             # After a failure in `_open` the record includes author and place. Roles that cannot decrypt the entry
             # regard this place as used, so the role that can must do so as well.
@@ -251,7 +248,10 @@ class BoardClient(BoardReader):
         """The place of the role's next entry among its own."""
 
     def sign(self, post: Post) -> bytes:
-        """Return a message as this role's next entry, signed, and encrypted if it is secret; raises MessageError."""
+        """Return a message as this role's next entry, signed, and encrypted if it is secret.
+
+        Raises MessageError, and UnsupportedAlgorithmError where OpenSSL has no ML-KEM-768.
+        """
         secret = post.secret and post.receiver != BOARD
         entry = SignedEntry(
             self.members.session, self.name, post.receiver, self.place, self.head, post.phase, secret, post.data

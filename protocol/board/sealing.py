@@ -35,6 +35,11 @@ X25519_BYTES = 32
 SECRET_BYTES = 64 + X25519_BYTES
 """Length of a secret sealing key: the seed of an ML-KEM-768 key (FIPS 203), then an X25519 key."""
 
+_MLKEM_BYTES, _NUMBERS, _Q = 1184, 768, 3329
+"""Length of a public ML-KEM-768 key, which begins with so many numbers of 12 bits, below q."""
+
+_UNUSABLE = "a sealing key is not a usable one of ML-KEM-768 and X25519, or of X25519 alone"
+
 _X25519 = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
@@ -85,6 +90,17 @@ class SealingKey:
         raise TypeError("a sealing key cannot be pickled")
 
 
+def check_sealing_key(key: bytes) -> None:
+    """Raise MessageError for a public key to which nothing can be sealed (FIPS 203, 7.2); OpenSSL needs no ML-KEM."""
+    seal(b"", key[-X25519_BYTES:], b"")
+    mlkem = key[:-X25519_BYTES]
+    numbers = int.from_bytes(mlkem[: _NUMBERS * 12 // 8], "little")
+    if mlkem and not (
+        len(mlkem) == _MLKEM_BYTES and all((numbers >> 12 * place) % (1 << 12) < _Q for place in range(_NUMBERS))
+    ):
+        raise MessageError(_UNUSABLE)
+
+
 def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
     """Encrypt a message to a public key; decryption needs the same `info`.
 
@@ -102,7 +118,7 @@ def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
         mlkem = _mlkem(MLKEM768PublicKey.from_public_bytes, receiver[:-X25519_BYTES])
         return bytes(_HYBRID.encrypt(message, MLKEM768X25519PublicKey(mlkem, x25519), info=info))
     except ValueError:
-        raise MessageError("a sealing key is not a usable one of ML-KEM-768 and X25519, or of X25519 alone") from None
+        raise MessageError(_UNUSABLE) from None
 
 
 def _mlkem(make: Callable[[bytes], _Key], data: bytes) -> _Key:

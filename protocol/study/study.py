@@ -126,6 +126,10 @@ class Study:
         self._check_key_terms()
 
     def _check_release(self) -> None:
+        _require(
+            type(self.format) is int and self.format in _READ_FORMATS,
+            f"`psephos_study` must be {' or '.join(map(str, _READ_FORMATS))}, not {self.format!r}",
+        )
         _require(self.title.strip() and is_plain_text(self.title), "`title` must be one line of 1 to 100 characters")
         _require(len(self.nonce) == 16, f"`nonce` must have 16 bytes, not {len(self.nonce)}")
         _require(

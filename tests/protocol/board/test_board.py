@@ -20,7 +20,7 @@ from psephos.protocol.board import MOST_BYTES, MemoryBoard
 from psephos.protocol.board.client import BoardClient, BoardReader, CheckedEntry, join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
-from psephos.protocol.board.sealing import SECRET_BYTES, X25519_BYTES, SealingKey, seal
+from psephos.protocol.board.sealing import SECRET_BYTES, X25519_BYTES, SealingKey, check_sealing_key, seal
 from psephos.protocol.errors import (
     BoardError,
     EquivocationError,
@@ -316,18 +316,38 @@ def test_a_study_takes_no_sealing_key_of_x25519_alone(made: Trial) -> None:
         everyone.clients["party 0"].sign(Post("curator", b"secret"))
 
 
-def test_an_openssl_without_mlkem_is_named_and_nobody_is_refused(made: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_openssl_without_mlkem_is_named_and_needed_to_seal_alone(
+    made: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everyone = Everyone(made, "curator")
     join = join_message(made.study.digest, SealingKey.generate().public)
     entry = made.board_client("party 0").sign(Post(BOARD, join, "join"))
     monkeypatch.setattr(type(backend), "mlkem_supported", lambda self: False)
     with pytest.raises(UnsupportedAlgorithmError):
         SealingKey.generate()
+    assert errors(everyone.post(entry)) == {None}
+    curator = everyone.clients["curator"]
+    assert "party 0" in curator.joined
     with pytest.raises(UnsupportedAlgorithmError):
-        everyone.post(entry)
-    assert everyone.clients["curator"].head.size == 1
+        curator.sign(Post("party 0", b"secret"))
     earlier = SealingKey(secrets.token_bytes(X25519_BYTES))
     assert earlier.open(seal(b"secret", earlier.public, b""), b"") == b"secret"
+
+
+@pytest.mark.parametrize("place", [None, 0, 1150, 1152, 1183, 1184, 1215])
+@pytest.mark.parametrize("value", [b"", b"\0\0", b"\x00\x0d", b"\x01\x0d", b"\xff\xff"])
+def test_a_sealing_key_is_judged_as_openssl_judges_it(place: int | None, value: bytes) -> None:
+    """Also keys that are cut or too long, and numbers of 12 bits on both sides of 3329."""
+    key = SealingKey.generate().public
+    key = key[2:] if place is None else key[:place] + value + key[place + 2 :]
+    judged = []
+    for judge in (check_sealing_key, lambda key: seal(b"", key, b"")):
+        try:
+            judge(key)
+            judged.append(True)
+        except MessageError:
+            judged.append(False)
+    assert judged[0] is judged[1]
 
 
 def test_decryption_needs_the_key_and_the_context() -> None:

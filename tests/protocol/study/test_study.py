@@ -84,6 +84,7 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
         ),
         {"label": "class\x1b[1;1Hstudy 1111-2222"},
         {"parameters": {"lam\x1b[2J": 1.0}},
+        *({"format": version} for version in (1, 4, 3.0, True, "3")),
     ],
 )
 def test_invalid_terms_are_refused(changed: dict[str, Any]) -> None:
