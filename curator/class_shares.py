@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -75,14 +76,18 @@ def share_offsets(scores: Array, shares: Array) -> Array:
     """Return the offsets (K,) with which the mean probabilities of rows of scores (N, K) are the shares (K,)."""
     basis = contrast_basis(len(shares))
 
+    @lru_cache(maxsize=1)  # the curvature is that of the last loss
+    def odds_and_chances(b: bytes) -> tuple[Array, Array]:
+        odds = scores + np.frombuffer(b) @ basis
+        return odds, softmax(odds)
+
     def loss(b: Array) -> tuple[float, Array]:
-        odds = scores + b @ basis
-        chances = softmax(odds)
+        odds, chances = odds_and_chances(b.tobytes())
         surprise = (odds.max(axis=1) - np.log(chances.max(axis=1))).mean() - shares @ (b @ basis)
         return float(surprise), np.asarray(basis @ (chances.mean(axis=0) - shares))
 
     def curvature(b: Array) -> Array:
-        chances = softmax(scores + b @ basis)
+        _, chances = odds_and_chances(b.tobytes())
         moment = np.diag(chances.mean(axis=0)) - chances.T @ chances / len(chances)
         return np.asarray(basis @ moment @ basis.T)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,8 +52,10 @@ def local_steps(Z: Array, labels: NDArray[np.integer], offset: Array, ridge: flo
 
 def softmax(scores: Array) -> Array:
     """Return the class probabilities of scores, float64 (n, K) or with more axes in front."""
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
+    largest = reduce(np.maximum, np.moveaxis(scores, -1, 0))  # several times as fast as `max` over a short axis
+    exponentials = np.exp(scores - largest[..., None])
+    exponentials /= exponentials.sum(axis=-1, keepdims=True)
+    return np.asarray(exponentials)
 
 
 def clip_rows(Z: Array, limit: float) -> Array:
