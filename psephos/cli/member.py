@@ -93,6 +93,7 @@ def join(  # wide: a command's options
 ) -> None:
     """Sign a study and announce it on its board. The settings are saved for the other commands."""
     agreement, signer = read_study(study), Identity.read(identity)
+    member.check_joinable(agreement, signer)
     samples = PublicSamples.of(agreement, public)
     settings: dict[str, str | bool | None] = {
         "board": _address(board),

@@ -41,15 +41,20 @@ _MOST_BYTES = 100_000
 """Largest size of a member's settings in bytes."""
 
 
-def sign(study: Study, identity: Identity) -> Membership:
-    """Record that an identity agrees to a study, whose digest everything that its roles sign includes.
-
-    Raises StudyError where it has no role in the study, or this version cannot run it.
-    """
+def check_joinable(study: Study, identity: Identity) -> None:
+    """Raise StudyError where an identity has no role in a study, or this version cannot run it."""
     study.roles_of(identity.key.verification_key)
     check_study(study)
     if study.format != FORMAT:
         raise StudyError(f"this study has format {study.format}, of an earlier version; it has to be made anew")
+
+
+def sign(study: Study, identity: Identity) -> Membership:
+    """Record that an identity agrees to a study, whose digest everything that its roles sign includes.
+
+    Raises StudyError as `check_joinable`, and where its directory cannot be written.
+    """
+    check_joinable(study, identity)
     folder = identity.directory / fingerprint(study.digest)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
