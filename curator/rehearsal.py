@@ -371,8 +371,8 @@ def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Arra
     """Draw an error of the public model from its Laplace posterior: a function of rows (..., D) to scores (..., K - 1).
 
     With n labelled rows, curvature c (half the mean over the public rows of the sum of p (1 - p) over the classes, at
-    least .02), variances v_j and ridge r of the public model, the slope of direction j has variance
-    1/(n (c v_j + min(r, _ERROR_RIDGE)/2)), and the constant has 1/(n c).
+    least .02), variances v_j and ridges r_j of the public model, the slope of direction j has variance
+    1/(n (c v_j + min(r_j, _ERROR_RIDGE)/2)), and the constant has 1/(n c).
     """
     chances, contrasts = softmax(model.scores(model.rows) @ contrast_basis(model.classes)), model.classes - 1
     curvature = max(float((chances * (1 - chances)).sum(axis=1).mean()) / 2, 0.02)

@@ -659,8 +659,9 @@ def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path
         consortium.join("stranger", study, data=consortium / "north.csv")
     earlier = tmp_path / "earlier.toml"
     earlier.write_text(study.read_text().replace("psephos_study = 3", "psephos_study = 2"))
-    with pytest.raises(StudyError, match="earlier version"):
-        consortium.join("north", earlier, data=consortium / "north.csv")
+    with pytest.raises(StudyError):
+        consortium.join("north", earlier, data=consortium / "north.csv", budget=tmp_path / "budget.sqlite")
+    assert not (tmp_path / "budget.sqlite").exists()
     other = pd.read_csv(consortium / "public.csv").iloc[::-1]
     other.to_csv(consortium / "other.csv", index=False)
     with pytest.raises(StudyError):
